@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Direct I/O over space mappings: the exported entry points.
+//!
+//! The requests of ext4, XFS, btrfs and the other users of `iomap_dio_rw()` are served by the
+//! modules below. Each is one step on the way of a request; `Documentation/rust/iomap.rst` has the
+//! map.
+//!
+//! * [`submit`]: what is checked first, the walk over the mappings, and the hand-over.
+//! * [`mapping`]: the bios of one mapping.
+//! * [`simple`]: reads of one block, which are spared all of that.
+//! * [`complete`]: what happens when bios end.
+//! * [`travel`]: the ways that a request can take.
+//! * [`decide`]: the rules, as functions of plain values.
+//!
+//! This file holds what C calls. It is the only one with `unsafe`: each entry point turns what C
+//! passes into types whose invariants the caller guarantees.
+//!
+//! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
+
+use kernel::{
+    bindings,
+    error::Error,
+    ffi::c_void,
+    iomap::{
+        bio,
+        context::MaySleep,
+        flags::CallerFlags,
+        inode::Inode,
+        iov_iter::IovIter,
+        iter::{
+            Place,
+            Private, //
+        },
+        kiocb::Iocb,
+        ops::{
+            DioOps,
+            MapOps, //
+        },
+        request::Unique, //
+    },
+    prelude::*, //
+};
+
+#[path = "direct_io/complete.rs"]
+mod complete;
+#[path = "direct_io/decide.rs"]
+mod decide;
+#[path = "direct_io/mapping.rs"]
+mod mapping;
+#[path = "direct_io/simple.rs"]
+mod simple;
+#[path = "direct_io/submit.rs"]
+mod submit;
+#[path = "direct_io/travel.rs"]
+mod travel;
+
+use complete::{
+    At,
+    Generic, //
+};
+use submit::{
+    Call,
+    Submitted, //
+};
+
+/// Warns once about something that a file system must not do.
+macro_rules! warn_once {
+    () => {
+        ::kernel::do_once_lite! {
+            ::kernel::warn_on!(true);
+        }
+    };
+}
+use warn_once;
+
+/// `-EIOCBQUEUED`: the request is in flight. Not an error, but C passes it as one.
+const QUEUED: isize = -(bindings::EIOCBQUEUED as isize);
+
+/// Collects what C passes to `iomap_dio_rw()`.
+///
+/// # Safety
+///
+/// As for [`iomap_dio_rw`]. The result must not outlive the call.
+#[inline]
+unsafe fn call<'a>(
+    iocb: *mut bindings::kiocb,
+    iter: *mut bindings::iov_iter,
+    ops: *const bindings::iomap_ops,
+    dops: *const bindings::iomap_dio_ops,
+    dio_flags: c_uint,
+    private: *mut c_void,
+    done_before: usize,
+) -> Call<'a> {
+    // SAFETY: Required of the caller, for each of the pointers.
+    unsafe {
+        Call {
+            iocb: Iocb::from_raw(iocb),
+            inode: Inode::from_raw((*(*iocb).ki_filp).f_inode),
+            memory: IovIter::from_raw(iter),
+            ops: MapOps::from_raw(ops),
+            dio_ops: DioOps::from_raw(dops),
+            flags: CallerFlags::from_raw(dio_flags),
+            private: Private::new(private),
+            done_before,
+            ctx: MaySleep::assume(),
+        }
+    }
+}
+
+/// Reads or writes a file directly, and completes the request if it is not in flight.
+///
+/// Returns bytes, a negative errno, or `-EIOCBQUEUED` if `ki_complete()` will be called.
+///
+/// # Safety
+///
+/// * The context may sleep.
+/// * `iocb` and its open file are valid until the request is over, `iter` and `ops` until the call
+///   returns, `dops` (which may be NULL) until the request is over.
+/// * The memory of a request in flight stays valid until it is over.
+/// * The caller holds the locks on the file that its file system needs.
+#[cfg_attr(not(CONFIG_IOMAP_DIO_COMPARE), export)]
+#[cfg_attr(CONFIG_IOMAP_DIO_COMPARE, export_name = "rust_iomap_dio_rw")]
+pub unsafe extern "C" fn iomap_dio_rw(
+    iocb: *mut bindings::kiocb,
+    iter: *mut bindings::iov_iter,
+    ops: *const bindings::iomap_ops,
+    dops: *const bindings::iomap_dio_ops,
+    dio_flags: c_uint,
+    private: *mut c_void,
+    done_before: usize,
+) -> isize {
+    // SAFETY: Required of the caller.
+    let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
+    let ctx = call.ctx;
+    match submit::submit(call) {
+        Ok(Submitted::Nothing) => 0,
+        Ok(Submitted::Queued) => QUEUED,
+        Ok(Submitted::Ended(request)) => complete::finish(request, At::Process(ctx)).1,
+        // CAST: An errno fits.
+        Err(error) => error.to_errno() as isize,
+    }
+}
+
+/// As [`iomap_dio_rw`], but leaves a request that is not in flight to the caller.
+///
+/// Returns NULL if there was nothing to do, the request, for [`iomap_dio_complete`], or an errno
+/// as a pointer, which is `-EIOCBQUEUED` if the request is in flight.
+///
+/// # Safety
+///
+/// As for [`iomap_dio_rw`]. A request that is returned must be passed to [`iomap_dio_complete`].
+#[cfg_attr(not(CONFIG_IOMAP_DIO_COMPARE), export)]
+#[cfg_attr(CONFIG_IOMAP_DIO_COMPARE, export_name = "rust___iomap_dio_rw")]
+pub unsafe extern "C" fn __iomap_dio_rw(
+    iocb: *mut bindings::kiocb,
+    iter: *mut bindings::iov_iter,
+    ops: *const bindings::iomap_ops,
+    dops: *const bindings::iomap_dio_ops,
+    dio_flags: c_uint,
+    private: *mut c_void,
+    done_before: usize,
+) -> *mut bindings::iomap_dio {
+    // SAFETY: Required of the caller.
+    let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
+    match submit::submit(call) {
+        Ok(Submitted::Nothing) => core::ptr::null_mut(),
+        Ok(Submitted::Queued) => EIOCBQUEUED.to_ptr(),
+        Ok(Submitted::Ended(request)) => request.into_raw(),
+        Err(error) => Error::to_ptr(error),
+    }
+}
+
+/// Completes a request that [`__iomap_dio_rw`] has returned.
+///
+/// Returns bytes or a negative errno.
+///
+/// # Safety
+///
+/// `dio` must come from [`__iomap_dio_rw`] and must not be used afterwards; what that function
+/// requires must still hold, and the context may sleep.
+#[cfg_attr(not(CONFIG_IOMAP_DIO_COMPARE), export)]
+#[cfg_attr(CONFIG_IOMAP_DIO_COMPARE, export_name = "rust_iomap_dio_complete")]
+pub unsafe extern "C" fn iomap_dio_complete(dio: *mut bindings::iomap_dio) -> isize {
+    // SAFETY: Required of the caller.
+    let (request, ctx) = unsafe { (Unique::<Generic>::from_raw(dio), MaySleep::assume()) };
+    complete::finish(request, At::Process(ctx)).1
+}
+
+/// The end of a bio that a file system has submitted in our place and has had ended by itself.
+///
+/// # Safety
+///
+/// `bio` must be one that was given to `submit_io`, with the `bi_private` that it had then, and
+/// must not be used afterwards. Any context.
+#[cfg_attr(not(CONFIG_IOMAP_DIO_COMPARE), export)]
+#[cfg_attr(CONFIG_IOMAP_DIO_COMPARE, export_name = "rust_iomap_dio_bio_end_io")]
+pub unsafe extern "C" fn iomap_dio_bio_end_io(bio: *mut bindings::bio) {
+    // SAFETY: Required of the caller.
+    unsafe { bio::end_io::<Generic>(bio) };
+}
+
+/// The end of an ioend whose bio belongs to a request. Returns the number of its segments.
+///
+/// # Safety
+///
+/// As for [`iomap_dio_bio_end_io`], for the bio of `ioend`; called by the worker that finishes
+/// ioends.
+#[cfg_attr(not(CONFIG_IOMAP_DIO_COMPARE), export)]
+#[cfg_attr(
+    CONFIG_IOMAP_DIO_COMPARE,
+    export_name = "rust_iomap_finish_ioend_direct"
+)]
+pub unsafe extern "C" fn iomap_finish_ioend_direct(ioend: *mut bindings::iomap_ioend) -> u32 {
+    // SAFETY: Required of the caller.
+    unsafe { bio::ioend_end_io::<Generic>(ioend) }
+}
+
+/// Reads a block for which the inline function of the header has found a mapping.
+///
+/// Returns bytes, a negative errno, `-EIOCBQUEUED`, or `-ENOTBLK` if the request has to be
+/// submitted with [`iomap_dio_rw`] instead.
+///
+/// # Safety
+///
+/// * The context may sleep.
+/// * `iocb`, its open file and `iter` are as for [`iomap_dio_rw`], and `iter` is a destination.
+/// * `iomi` is valid, with a mapping of the file system, until the call returns.
+/// * `inode_dio_begin()` was called; the count is given back by this request.
+#[cfg_attr(not(CONFIG_IOMAP_DIO_COMPARE), export)]
+#[cfg_attr(
+    CONFIG_IOMAP_DIO_COMPARE,
+    export_name = "rust___iomap_dio_read_simple"
+)]
+pub unsafe extern "C" fn __iomap_dio_read_simple(
+    iocb: *mut bindings::kiocb,
+    iter: *mut bindings::iov_iter,
+    iomi: *mut bindings::iomap_iter,
+) -> isize {
+    // SAFETY: Required of the caller, for each of the pointers.
+    let (iocb, inode, mut memory, place, ctx) = unsafe {
+        (
+            Iocb::from_raw(iocb).assume_dio_begun(),
+            Inode::from_raw((*iomi).inode),
+            IovIter::from_raw(iter),
+            Place::from_raw(iomi),
+            MaySleep::assume(),
+        )
+    };
+    match simple::read(iocb, inode, &mut memory, place, ctx) {
+        Ok(simple::Outcome::Done(result)) => result,
+        Ok(simple::Outcome::Queued) => QUEUED,
+        // CAST: An errno fits.
+        Err(error) => error.to_errno() as isize,
+    }
+}
+
+/// Sets up the bios of simple reads.
+///
+/// # Safety
+///
+/// Called once, by an initcall that runs before file systems are mounted.
+#[export]
+pub unsafe extern "C" fn iomap_dio_rust_init() -> c_int {
+    // SAFETY: Required of the caller.
+    match unsafe { simple::BIOS.init(simple::RESERVE) } {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
+    }
+}

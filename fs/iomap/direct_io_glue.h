@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the Rust direct I/O path and its C glue know of each other.
+ *
+ * Included by bindgen as well, so that the Rust side cannot disagree with it.
+ */
+#ifndef _IOMAP_DIRECT_IO_GLUE_H
+#define _IOMAP_DIRECT_IO_GLUE_H
+
+#include <linux/bio.h>
+#include <linux/bio-integrity.h>
+#include <linux/blk-crypto.h>
+#include <linux/blkdev.h>
+#include <linux/fscrypt.h>
+#include <linux/fserror.h>
+#include <linux/iomap.h>
+#include <linux/pagemap.h>
+#include <linux/uio.h>
+#include "internal.h"
+#include "trace.h"
+
+/* Sets up the bio set of simple reads.  In Rust. */
+int iomap_dio_rust_init(void);
+
+/* Says that a page was dirtied under direct I/O, at a limited rate.  In C. */
+void iomap_dio_warn_collision(struct kiocb *iocb);
+
+/*
+ * The first word of a Rust request where the C implementation is built in as
+ * well.  A C request begins with a pointer to its kiocb, which is never this.
+ */
+#define IOMAP_DIO_RUST_MARK	1
+
+#endif /* _IOMAP_DIRECT_IO_GLUE_H */

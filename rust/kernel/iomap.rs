@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Space mappings of files, and what direct I/O over them is built from.
+//!
+//! `iomap` is the kernel's space mapping library: a file system answers "where does this range of
+//! the file live?" with a mapping, and the library moves the data. These are the safe
+//! abstractions under the direct I/O path in `fs/iomap/direct_io.rs`. One file holds one C object:
+//!
+//! * [`bio`]: a bio while it is built, and after it ended; [`bio_set`]: a bio and the request
+//!   header in front of it as one allocation (front pad).
+//! * [`device`]: what a block device says about alignment and its write cache.
+//! * [`flags`]: the flag words, each its own type because their bits overlap.
+//! * [`inode`] and [`kiocb`]: the file and the caller's I/O control block.
+//! * [`iov_iter`]: the caller's memory, source or destination.
+//! * [`iter`]: the mapping iterator and what one mapping allows.
+//! * [`ops`]: the callbacks a file system hands in.
+//! * [`plug`]: a section under which submitted bios are batched.
+//! * [`request`]: who owns a request of several bios, and who completes it.
+//! * [`trace`]: the tracepoints of the direct I/O path.
+//!
+//! Lengths and positions are in bytes unless a name says sectors.
+//!
+//! C headers: [`include/linux/iomap.h`](srctree/include/linux/iomap.h),
+//! [`include/linux/bio.h`](srctree/include/linux/bio.h).
+
+pub mod bio;
+pub mod bio_set;
+pub mod context;
+pub mod device;
+pub mod flags;
+pub mod inode;
+pub mod iov_iter;
+pub mod iter;
+pub mod kiocb;
+pub mod ops;
+pub mod plug;
+pub mod request;
+pub mod trace;

@@ -1,0 +1,624 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One transfer between memory and a device.
+//!
+//! A bio is a value of another type at each stage of its life:
+//!
+//! ```text
+//!   Bio::alloc()          pin() / bounce() / fill_zeroes()           submit()
+//!  -------------> Bio<Empty> -------------------------> Bio<Filled> ----------> (the device's)
+//!                                                                                   |
+//!                                              release() / check_dirty() /          | ended
+//!                                 (gone)  <----------------------------- EndedBio <-+
+//!                                                  unbounce()
+//! ```
+//!
+//! Every arrow consumes the value, so a bio cannot be touched after it was submitted or put.
+//! Dropping a bio that was not submitted gives back its pages and the bio itself.
+//!
+//! C headers: [`include/linux/bio.h`](srctree/include/linux/bio.h),
+//! [`include/linux/blk_types.h`](srctree/include/linux/blk_types.h).
+
+use super::{
+    context::MaySleep,
+    device::BlockDevice,
+    flags::Opf,
+    inode::Inode,
+    iov_iter::IovIter,
+    iter::{
+        Extent,
+        Place, //
+    },
+    kiocb::BusyIocb,
+    ops::DioOps,
+    request::{
+        Operations,
+        Share,
+        Submitter, //
+    },
+};
+use crate::{
+    alloc::flags::GFP_KERNEL,
+    bindings,
+    error::to_result,
+    prelude::*, //
+};
+use core::{
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
+
+/// What an unsubmitted bio holds, and so what has to be given back with it.
+pub trait Contents: private::Sealed {
+    /// Gives back the pages of `bio`.
+    ///
+    /// # Safety
+    ///
+    /// `bio` must be an unsubmitted bio with contents of this kind, which are not used afterwards.
+    #[doc(hidden)]
+    unsafe fn give_back(bio: *mut bindings::bio);
+}
+
+/// No pages.
+pub struct Empty(());
+/// Pages of the caller's memory, pinned unless the caller keeps them in place itself.
+pub struct Pinned(());
+/// Copies of the caller's memory, or room for them.
+pub struct Bounced(());
+/// Zeroes.
+pub struct Zeroes(());
+
+mod private {
+    pub trait Sealed {}
+    impl Sealed for super::Empty {}
+    impl Sealed for super::Pinned {}
+    impl Sealed for super::Bounced {}
+    impl Sealed for super::Zeroes {}
+}
+
+impl Contents for Empty {
+    #[inline]
+    unsafe fn give_back(_bio: *mut bindings::bio) {}
+}
+
+impl Contents for Zeroes {
+    #[inline]
+    unsafe fn give_back(_bio: *mut bindings::bio) {}
+}
+
+impl Contents for Pinned {
+    #[inline]
+    unsafe fn give_back(bio: *mut bindings::bio) {
+        // SAFETY: Required of the caller.
+        unsafe { release_pages(bio) };
+    }
+}
+
+impl Contents for Bounced {
+    unsafe fn give_back(bio: *mut bindings::bio) {
+        // SAFETY: Required of the caller. Nothing was transferred, so nothing is copied back.
+        unsafe { bindings::bio_iov_iter_unbounce(bio, true, false) };
+    }
+}
+
+/// `bio_release_pages(bio, false)`.
+///
+/// # Safety
+///
+/// `bio` must be valid, and its pages must not be used afterwards.
+#[inline]
+unsafe fn release_pages(bio: *mut bindings::bio) {
+    // SAFETY: Required of the caller.
+    if unsafe { (*bio).bi_flags } & (1 << bindings::BIO_PAGE_PINNED) != 0 {
+        // SAFETY: Required of the caller.
+        unsafe { bindings::__bio_release_pages(bio, false) };
+    }
+}
+
+/// A bio that was not submitted yet (`struct bio`).
+///
+/// # Invariants
+///
+/// `raw` is a bio that nobody else knows of, with contents of kind `C`.
+#[must_use]
+pub struct Bio<C: Contents> {
+    raw: NonNull<bindings::bio>,
+    _contents: PhantomData<C>,
+}
+
+impl<C: Contents> Drop for Bio<C> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: By the invariants the bio is ours alone and has such contents.
+        unsafe { C::give_back(self.as_raw()) };
+        // SAFETY: The bio is not used afterwards.
+        unsafe { bindings::bio_put(self.as_raw()) };
+    }
+}
+
+impl<C: Contents> Bio<C> {
+    #[inline]
+    pub(super) fn as_raw(&self) -> *mut bindings::bio {
+        self.raw.as_ptr()
+    }
+
+    /// Gives the bio up without putting it.
+    #[inline]
+    pub(super) fn into_raw(self) -> *mut bindings::bio {
+        ManuallyDrop::new(self).as_raw()
+    }
+
+    /// Sets where the bio goes on the device, in sectors of 512 bytes.
+    #[inline]
+    pub fn set_sector(&mut self, sector: u64) {
+        // SAFETY: The bio is ours.
+        unsafe { (*self.as_raw()).bi_iter.bi_sector = sector };
+    }
+
+    /// Takes the I/O priority over from the caller.
+    #[inline]
+    pub(super) fn set_ioprio(&mut self, ioprio: u16) {
+        // SAFETY: The bio is ours.
+        unsafe { (*self.as_raw()).bi_ioprio = ioprio };
+    }
+
+    /// Takes the life-time hint over from the file.
+    #[inline]
+    fn set_write_hint(&mut self, inode: &Inode) {
+        // SAFETY: The bio is ours.
+        unsafe { (*self.as_raw()).bi_write_hint = inode.write_hint() };
+    }
+
+    /// Adds operation flags.
+    #[inline]
+    pub fn add_flags(&mut self, flags: Opf) {
+        // SAFETY: The bio is ours.
+        unsafe { (*self.as_raw()).bi_opf |= flags.into_raw() };
+    }
+
+    /// Bytes that the bio transfers.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        // SAFETY: The bio is ours.
+        unsafe { (*self.as_raw()).bi_iter.bi_size }
+    }
+
+    /// Sets up inline encryption for an encrypted file (`fscrypt_set_bio_crypt_ctx()`).
+    #[inline]
+    fn set_crypt_ctx(&mut self, inode: &Inode, pos: i64, _ctx: MaySleep) {
+        #[cfg(CONFIG_FS_ENCRYPTION_INLINE_CRYPT)]
+        // SAFETY: The bio and the inode are valid, and the context may sleep.
+        unsafe {
+            bindings::fscrypt_set_bio_crypt_ctx(
+                self.as_raw(),
+                inode.as_raw(),
+                pos,
+                GFP_KERNEL.as_raw(),
+            )
+        };
+        #[cfg(not(CONFIG_FS_ENCRYPTION_INLINE_CRYPT))]
+        let _ = (inode, pos);
+    }
+
+    #[inline]
+    fn filled<D: Contents>(self) -> Bio<D> {
+        // INVARIANT: Only called once the contents are of kind `D`.
+        Bio {
+            raw: ManuallyDrop::new(self).raw,
+            _contents: PhantomData,
+        }
+    }
+}
+
+impl Bio<Empty> {
+    /// Wraps a new bio.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be a bio without pages that nobody else knows of.
+    #[inline]
+    pub(super) unsafe fn from_raw(raw: NonNull<bindings::bio>) -> Self {
+        // INVARIANT: Required of the caller.
+        Self {
+            raw,
+            _contents: PhantomData,
+        }
+    }
+
+    /// Allocates from the bio set of the file system, or else from that of all file systems.
+    fn alloc(bdev: &BlockDevice, vecs: u16, opf: Opf, ops: &DioOps, _ctx: MaySleep) -> Self {
+        let set = match ops.bio_set() {
+            Some(set) => set.as_ptr(),
+            None => &raw mut bindings::fs_bio_set,
+        };
+        // SAFETY: The device and the bio set are valid, and the context may sleep.
+        let raw = unsafe {
+            bindings::bio_alloc_bioset(
+                bdev.as_raw(),
+                vecs,
+                opf.into_raw(),
+                GFP_KERNEL.as_raw(),
+                set,
+            )
+        };
+        // INVARIANT: A new bio has no pages.
+        Self {
+            // SAFETY: An allocation that may block waits for the reserve of the bio set and
+            // cannot fail.
+            raw: unsafe { NonNull::new_unchecked(raw) },
+            _contents: PhantomData,
+        }
+    }
+
+    /// Fills the bio with as much of `memory` as fits, in place (`bio_iov_iter_get_pages()`).
+    ///
+    /// The size becomes a multiple of `alignment` bytes, a power of two; `memory` moves on by it.
+    /// Fails with `EFAULT` or `EINVAL` as the C function does, with `memory` where that leaves it.
+    #[inline]
+    pub fn pin(
+        self,
+        memory: &mut IovIter<'_>,
+        bdev: &BlockDevice,
+        alignment: u32,
+    ) -> Result<Bio<Pinned>> {
+        // SAFETY: The bio is ours and the iterator is valid.
+        let ret = unsafe {
+            bindings::bio_iov_iter_get_pages(
+                self.as_raw(),
+                memory.as_raw(),
+                bdev.dma_alignment_mask(),
+                alignment.wrapping_sub(1),
+            )
+        };
+        to_result(ret)?;
+        Ok(self.filled())
+    }
+
+    /// Fills the bio with a copy of, or room for, as much of `memory` as fits
+    /// (`bio_iov_iter_bounce()`).
+    ///
+    /// At most `max` bytes, and a multiple of `alignment` bytes; `memory` moves on by it. Fails
+    /// with `EFAULT` or `ENOMEM` with `memory` back where it was.
+    fn bounce(
+        self,
+        memory: &mut IovIter<'_>,
+        max: usize,
+        alignment: u32,
+    ) -> Result<Bio<Bounced>> {
+        // SAFETY: The bio is ours and the iterator is valid.
+        let ret = unsafe {
+            bindings::bio_iov_iter_bounce(
+                self.as_raw(),
+                memory.as_raw(),
+                max,
+                // CAST: Widening.
+                alignment as usize,
+            )
+        };
+        to_result(ret)?;
+        Ok(self.filled())
+    }
+}
+
+impl Bio<Pinned> {
+    /// Marks the pages dirty before the device writes to them (`bio_set_pages_dirty()`).
+    #[inline]
+    pub fn set_pages_dirty(&mut self, _ctx: MaySleep) {
+        // SAFETY: The bio is ours; page locks may sleep, and so may the context.
+        unsafe { bindings::bio_set_pages_dirty(self.as_raw()) };
+    }
+}
+
+/// Everything that the bios of one request have in common.
+///
+/// The request hands it down instead of a dozen arguments.
+pub struct Template<'a> {
+    /// The callbacks of the file system.
+    pub ops: &'a DioOps,
+    /// The blocks that the bios go to.
+    pub extent: Extent<'a>,
+    /// Operation and flags.
+    pub opf: Opf,
+    /// Each bio is a multiple of this many bytes, a power of two.
+    pub alignment: u32,
+    /// The context that the bios are built in.
+    pub ctx: MaySleep,
+}
+
+impl Template<'_> {
+    /// Allocates a data bio for byte `pos` of the file.
+    #[inline]
+    fn data_bio(&self, iter: &Place, iocb: &BusyIocb, pos: i64, vecs: u16) -> Bio<Empty> {
+        let mut bio = Bio::alloc(self.extent.bdev(), vecs, self.opf, self.ops, self.ctx);
+        bio.set_crypt_ctx(iter.inode(), pos, self.ctx);
+        bio.set_sector(self.extent.sector(pos));
+        bio.set_write_hint(iter.inode());
+        bio.set_ioprio(iocb.ioprio());
+        bio
+    }
+
+    /// Builds the next zero-copy bio, for byte `pos` of the file.
+    #[inline]
+    pub fn pin(
+        &self,
+        iter: &Place,
+        iocb: &BusyIocb,
+        pos: i64,
+        memory: &mut IovIter<'_>,
+    ) -> Result<Bio<Pinned>> {
+        let vecs = memory.vecs_to_alloc();
+        self.data_bio(iter, iocb, pos, vecs)
+            .pin(memory, self.extent.bdev(), self.alignment)
+    }
+
+    /// Builds the next bounced bio, for byte `pos` of the file.
+    pub fn bounce(
+        &self,
+        iter: &Place,
+        iocb: &BusyIocb,
+        pos: i64,
+        memory: &mut IovIter<'_>,
+    ) -> Result<Bio<Bounced>> {
+        let vecs = memory.bounce_vecs();
+        self.data_bio(iter, iocb, pos, vecs)
+            .bounce(memory, self.extent.max_bio_bytes(), self.alignment)
+    }
+
+    /// Builds a bio that writes `len` zeroes at byte `pos` of the file.
+    ///
+    /// `len` is less than `block_size`. Fails with `EINVAL` if a block takes more pages of zeroes
+    /// than a bio has segments. The bio carries neither priority nor hint: it is not the caller's
+    /// data.
+    pub fn zeroes(
+        &self,
+        iter: &Place,
+        pos: i64,
+        len: u32,
+        block_size: u32,
+    ) -> Result<Bio<Zeroes>> {
+        // SAFETY: The folio of zeroes is there since boot and is never freed.
+        let (folio, folio_bytes) = unsafe {
+            let folio = bindings::largest_zero_folio();
+            (folio, bindings::folio_size(folio))
+        };
+        // CAST: Widening.
+        let vecs = core::cmp::max(1, (block_size as usize).checked_div(folio_bytes).unwrap_or(0));
+        if vecs > bindings::BIO_MAX_VECS as usize {
+            return Err(EINVAL);
+        }
+
+        // CAST: At most `BIO_MAX_VECS`.
+        let mut bio = Bio::alloc(
+            self.extent.bdev(),
+            vecs as u16,
+            Opf::WRITE | Opf::SYNC | Opf::IDLE,
+            self.ops,
+            self.ctx,
+        );
+        bio.set_crypt_ctx(iter.inode(), pos, self.ctx);
+        bio.set_sector(self.extent.sector(pos));
+
+        let mut left = len as usize;
+        while left > 0 {
+            let part = core::cmp::min(left, folio_bytes);
+            // SAFETY: The bio has a segment for each folio of a block, and `len` is less.
+            unsafe { bindings::bio_add_folio_nofail(bio.as_raw(), folio, part, 0) };
+            left = left.wrapping_sub(part);
+        }
+        Ok(bio.filled())
+    }
+}
+
+/// Contents that can be given integrity data and submitted.
+impl<C: Contents> Bio<C> {
+    /// Gives a bio of a file system that does its own protection its integrity data.
+    ///
+    /// Generated for a write (`fs_bio_integrity_generate()`), room for it for a read
+    /// (`fs_bio_integrity_alloc()`).
+    #[cold]
+    pub fn protect(&mut self, write: bool, _ctx: MaySleep) {
+        #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
+        if write {
+            // SAFETY: The bio is ours and complete, and the context may sleep.
+            unsafe { bindings::fs_bio_integrity_generate(self.as_raw()) };
+        } else {
+            // SAFETY: As above.
+            unsafe { bindings::fs_bio_integrity_alloc(self.as_raw()) };
+        }
+        #[cfg(not(CONFIG_BLK_DEV_INTEGRITY))]
+        let _ = write;
+    }
+
+    /// Charges the bytes that the bio writes to the current task (`task_io_account_write()`).
+    #[inline]
+    pub fn account_write(&self) {
+        // SAFETY: Charges the current task.
+        unsafe { bindings::task_io_account_write(self.size() as usize) };
+    }
+
+    /// Submits the bio as a part of `request`, which will not be over before the bio has ended.
+    ///
+    /// `pos` is the byte of the file that the bio starts at. The file system may submit the bio in
+    /// our place, and complete it before this returns.
+    #[inline]
+    pub fn submit<T: Operations>(
+        mut self,
+        request: &Submitter<T>,
+        ops: &DioOps,
+        iter: &Place,
+        iocb: &mut BusyIocb,
+        pos: i64,
+    ) {
+        // SAFETY: The bio is ours; `end_io` takes the share back from `bi_private`.
+        unsafe {
+            (*self.as_raw()).bi_private = request.share().into_raw();
+            (*self.as_raw()).bi_end_io = Some(end_io::<T>);
+        }
+        // A caller that waits in the kernel does not poll.
+        if iocb.flags().has(super::flags::IocbFlags::HIPRI) && !iocb.is_sync() {
+            self.set_polled(iocb);
+        }
+
+        let raw = self.into_raw();
+        match ops.submit_io() {
+            // SAFETY: The bio is complete and given up here, and the iterator is valid.
+            Some(submit_io) => unsafe { submit_io(iter.as_raw(), raw, pos) },
+            // SAFETY: The bio is complete and given up here.
+            None => unsafe { submit_encrypted(raw) },
+        }
+    }
+
+    /// Lets the caller poll for this bio.
+    #[inline]
+    pub(super) fn set_polled(&mut self, iocb: &mut BusyIocb) {
+        self.add_flags(Opf::POLLED);
+        iocb.set_polled_bio(self.as_raw());
+    }
+}
+
+/// `blk_crypto_submit_bio()`.
+///
+/// # Safety
+///
+/// `bio` must be complete, and must not be used afterwards.
+#[inline]
+unsafe fn submit_encrypted(bio: *mut bindings::bio) {
+    #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
+    {
+        // SAFETY: The bio is valid until it is submitted.
+        if !unsafe { (*bio).bi_crypt_context }.is_null()
+            // SAFETY: Required of the caller.
+            && !unsafe { bindings::__blk_crypto_submit_bio(bio) }
+        {
+            return;
+        }
+    }
+    // SAFETY: Required of the caller.
+    unsafe { bindings::submit_bio(bio) };
+}
+
+/// A bio that has ended and was given back to whoever submitted it.
+///
+/// # Invariants
+///
+/// `raw` is a bio that has ended, and the one reference to it is this value's.
+#[must_use = "the pages stay pinned until the bio is released"]
+pub struct EndedBio {
+    raw: NonNull<bindings::bio>,
+}
+
+// SAFETY: A bio is completed on another thread than it was submitted from by design.
+unsafe impl Send for EndedBio {}
+
+impl EndedBio {
+    /// Takes a bio back.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be a bio that has ended, and the reference to it must be left to the value.
+    #[inline]
+    pub(super) unsafe fn from_raw(raw: NonNull<bindings::bio>) -> Self {
+        // INVARIANT: Required of the caller.
+        Self { raw }
+    }
+
+    #[inline]
+    pub(super) fn as_raw(&self) -> *mut bindings::bio {
+        self.raw.as_ptr()
+    }
+
+    /// How the transfer ended (`bi_status`).
+    #[inline]
+    pub fn result(&self) -> Result {
+        // SAFETY: The bio is ours.
+        let status = unsafe { (*self.as_raw()).bi_status };
+        if status == 0 {
+            return Ok(());
+        }
+        // SAFETY: Any status may be asked for.
+        to_result(unsafe { bindings::blk_status_to_errno(status) })
+    }
+
+    /// Frees integrity data that the file system attached (`fs_bio_integrity_free()`).
+    #[inline]
+    pub fn free_integrity(&mut self) {
+        #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
+        {
+            const INTEGRITY: u32 = 1 << bindings::req_flag_bits___REQ_INTEGRITY;
+            // SAFETY: The bio is ours.
+            let bio = unsafe { self.raw.as_ref() };
+            if bio.bi_opf & INTEGRITY != 0 && !bio.bi_integrity.is_null() {
+                // SAFETY: The integrity data belongs to the bio and is not used afterwards.
+                unsafe { bindings::fs_bio_integrity_free(self.as_raw()) };
+            }
+        }
+    }
+
+    /// Unpins the pages as they are, and puts the bio.
+    #[inline]
+    pub fn release(self) {
+        // SAFETY: The bio is ours, and is gone afterwards.
+        unsafe { release_pages(self.as_raw()) };
+        // SAFETY: As above.
+        unsafe { bindings::bio_put(self.as_raw()) };
+    }
+
+    /// Unpins pages that the device wrote to, and puts the bio (`bio_check_pages_dirty()`).
+    ///
+    /// Pages that were cleaned under the transfer are dirtied again first, by a worker, since that
+    /// takes the page lock and this is called in any context.
+    #[inline]
+    pub fn check_dirty(self) {
+        // SAFETY: The bio is ours, and is gone afterwards.
+        unsafe { bindings::bio_check_pages_dirty(self.as_raw()) };
+    }
+
+    /// Copies what was read back to the caller's memory, frees the copy, and puts the bio
+    /// (`bio_iov_iter_unbounce()`).
+    ///
+    /// With `failed` nothing is copied. A read that is copied back needs process context, which
+    /// the file system provides by completing such bios from a worker.
+    pub fn unbounce(self, failed: bool, mark_dirty: bool) {
+        // SAFETY: The bio is ours, and its pages are not used afterwards.
+        unsafe { bindings::bio_iov_iter_unbounce(self.as_raw(), failed, mark_dirty) };
+        // SAFETY: The bio is ours, and is gone afterwards.
+        unsafe { bindings::bio_put(self.as_raw()) };
+    }
+}
+
+/// The end of a bio that [`Bio::submit`] has submitted for a request of type `T`.
+///
+/// # Safety
+///
+/// `bio` must have ended, its `bi_private` must be what `Bio::submit` has put there, and it must
+/// not be used afterwards. Any context.
+pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
+    // SAFETY: `bi_private` holds the share, and this is the one time that it is taken back.
+    let share = unsafe { Share::<T>::from_raw((*bio).bi_private) };
+    // SAFETY: The block layer, or the file system that stood in for it, gives the bio back.
+    let bio = unsafe { EndedBio::from_raw(NonNull::new_unchecked(bio)) };
+    T::bio_ended(bio, share);
+}
+
+/// The end of a bio that is a part of an ioend, called from the worker that finishes ioends.
+///
+/// Returns the number of segments of the bio, as a measure of the work done.
+///
+/// # Safety
+///
+/// As for [`end_io`], for the bio of `ioend`, and the context must be allowed to sleep.
+pub unsafe fn ioend_end_io<T: Operations>(ioend: *mut bindings::iomap_ioend) -> u32 {
+    // SAFETY: The ioend is valid until its bio is put.
+    let (bio, error) = unsafe { (&raw mut (*ioend).io_bio, (*ioend).io_error) };
+    // SAFETY: The bio is valid.
+    let vecs = unsafe { (*bio).bi_vcnt };
+    // SAFETY: `bi_private` holds the share, and this is the one time that it is taken back.
+    let share = unsafe { Share::<T>::from_raw((*bio).bi_private) };
+    // SAFETY: The ioend gives its bio back.
+    let bio = unsafe { EndedBio::from_raw(NonNull::new_unchecked(bio)) };
+    // SAFETY: Required of the caller.
+    let ctx = unsafe { MaySleep::assume() };
+    T::ioend_ended(bio, to_result(error), share, ctx);
+    u32::from(vecs)
+}

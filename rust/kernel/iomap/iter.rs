@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Walking a file range mapping by mapping.
+//!
+//! A file system maps as much of a range as it can in one go. [`Iter`] asks it for the mapping at
+//! the current position, hands out a view of it that knows what is allowed with a mapping of that
+//! type, and tells the file system how far the work got when the next one is asked for.
+//!
+//! C headers: [`include/linux/iomap.h`](srctree/include/linux/iomap.h); `fs/iomap/iter.c`.
+
+use super::{
+    context::MaySleep,
+    device::BlockDevice,
+    flags::{
+        BeginFlags,
+        MapFlags, //
+    },
+    inode::Inode,
+    iov_iter::IovIter,
+    ops::MapOps, //
+};
+use crate::{
+    bindings,
+    block::SECTOR_SHIFT,
+    error::to_result,
+    prelude::*,
+    types::Opaque, //
+};
+use core::{
+    ffi::c_void,
+    marker::PhantomData,
+    mem::MaybeUninit,
+    ops::Deref,
+    slice, //
+};
+
+/// What a mapping maps a range of the file to (`iomap.type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// Nothing: reads as zeroes.
+    Hole,
+    /// Delayed allocation: space is promised, data is in the page cache only.
+    Delalloc,
+    /// Blocks of a device that hold the data.
+    Mapped,
+    /// Blocks of a device that read as zeroes until they are converted.
+    Unwritten,
+    /// Memory that the file system keeps the data in.
+    Inline,
+    /// A type that this code does not know.
+    Unknown(u16),
+}
+
+impl Type {
+    #[inline]
+    fn from_raw(raw: u16) -> Self {
+        match u32::from(raw) {
+            bindings::IOMAP_HOLE => Self::Hole,
+            bindings::IOMAP_DELALLOC => Self::Delalloc,
+            bindings::IOMAP_MAPPED => Self::Mapped,
+            bindings::IOMAP_UNWRITTEN => Self::Unwritten,
+            bindings::IOMAP_INLINE => Self::Inline,
+            _ => Self::Unknown(raw),
+        }
+    }
+}
+
+/// A position in a range of a file, with the mapping found there (`struct iomap_iter`).
+///
+/// # Invariants
+///
+/// Holds a valid iterator. Its mapping is either zeroed or was filled in by the file system.
+#[repr(transparent)]
+pub struct Place(Opaque<bindings::iomap_iter>);
+
+/// An iterator over the mappings of a range of a file.
+///
+/// File systems find the whole iterator behind the mapping that they are asked to fill in
+/// (`container_of()`), so this is the C structure, zeroed as C does.
+///
+/// # Invariants
+///
+/// The inode, the callbacks and the private data of the iterator live as long as `'a`.
+pub struct Iter<'a> {
+    place: Place,
+    ops: MapOps<'a>,
+    _inode: PhantomData<&'a Inode>,
+}
+
+impl Deref for Iter<'_> {
+    type Target = Place;
+
+    #[inline]
+    fn deref(&self) -> &Place {
+        &self.place
+    }
+}
+
+/// The pointer that a file system finds in `iomap_iter.private`.
+#[derive(Clone, Copy)]
+pub struct Private(*mut c_void);
+
+impl Private {
+    /// Takes the pointer of the caller of a request.
+    #[inline]
+    pub fn new(private: *mut c_void) -> Self {
+        Self(private)
+    }
+}
+
+impl<'a> Iter<'a> {
+    /// Starts at byte `pos` of the file, with `len` bytes to go.
+    #[inline]
+    pub fn new(
+        inode: &'a Inode,
+        pos: i64,
+        len: u64,
+        flags: BeginFlags,
+        private: Private,
+        ops: MapOps<'a>,
+    ) -> Self {
+        // INVARIANT: A zeroed iterator with these fields is what `iomap_iter()` starts from.
+        Self {
+            place: Place(Opaque::new(bindings::iomap_iter {
+                inode: inode.as_raw(),
+                pos,
+                len,
+                flags: flags.into_raw(),
+                private: private.0,
+                ..pin_init::zeroed()
+            })),
+            ops,
+            _inode: PhantomData,
+        }
+    }
+
+    /// Asks for the mapping at the current position, after finishing the previous one.
+    ///
+    /// `status` is how the work on the previous mapping ended. Returns `false` when the range is
+    /// done or the last mapping made no progress (`iomap_iter()`).
+    #[inline]
+    pub fn next(&mut self, status: Result, _ctx: MaySleep) -> Result<bool> {
+        // SAFETY: The iterator is valid and ours.
+        unsafe {
+            (*self.as_raw()).status = match status {
+                Ok(()) => 0,
+                Err(error) => error.to_errno(),
+            }
+        };
+        // SAFETY: The iterator and the callbacks are valid, and the context may sleep.
+        let ret = unsafe { bindings::iomap_iter(self.as_raw(), self.ops.as_raw()) };
+        to_result(ret)?;
+        Ok(ret > 0)
+    }
+
+    /// Moves the position by `bytes` of the current mapping (`iomap_iter_advance()`).
+    #[inline]
+    pub fn advance(&mut self, bytes: u64) -> Result {
+        // SAFETY: The iterator is valid.
+        to_result(unsafe { bindings::iomap_iter_advance(self.as_raw(), bytes) })
+    }
+
+    /// Copies between the current inline mapping and `memory`, and returns how many bytes.
+    ///
+    /// A write past the end of the file zeroes what is between and moves the end; the caller holds
+    /// the lock that this needs (`i_rwsem`). Fails with `EIO` if the file system gave no memory.
+    pub fn copy_inline(&mut self, memory: &mut IovIter<'_>, _ctx: MaySleep) -> Result<usize> {
+        let raw = self.as_raw();
+        let (pos, length) = (self.pos(), self.length());
+        // SAFETY: The iterator is valid.
+        let map = unsafe { &(*raw).iomap };
+        if map.inline_data.is_null() {
+            return Err(EIO);
+        }
+        // CAST: Inline data is smaller than a page, and lies around `pos`.
+        let at = |pos: i64| {
+            map.inline_data
+                .cast::<u8>()
+                .wrapping_offset(pos.wrapping_sub(map.offset) as isize)
+        };
+        let length = length as usize;
+
+        if let Some(source) = memory.source() {
+            let inode = self.inode();
+            let size = inode.size();
+            if pos > size {
+                // SAFETY: The file system maps inline data from the start of the file, so the gap
+                // up to `pos` is within its buffer.
+                unsafe { at(size).write_bytes(0, pos.wrapping_sub(size) as usize) };
+            }
+            // SAFETY: The mapping covers `length` bytes from `pos`, and the caller holds the lock
+            // that makes them ours.
+            let buffer =
+                unsafe { slice::from_raw_parts_mut(at(pos).cast::<MaybeUninit<u8>>(), length) };
+            let copied = source.copy_from_iter_raw(buffer).len();
+            if copied > 0 {
+                let end = pos.wrapping_add(copied as i64);
+                // SAFETY: The inode is valid, and the caller holds `i_rwsem`.
+                unsafe { bindings::iomap_inline_written(inode.as_raw(), end) };
+            }
+            Ok(copied)
+        } else if let Some(dest) = memory.dest() {
+            // SAFETY: The mapping covers `length` bytes from `pos`; C copies from memory that the
+            // file system may change under it, too, and a torn read is what such a reader gets.
+            let buffer = unsafe { slice::from_raw_parts(at(pos), length) };
+            Ok(dest.copy_to_iter(buffer))
+        } else {
+            Ok(0)
+        }
+    }
+}
+
+impl Place {
+    /// Borrows an iterator from C.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` must point at an iterator whose mapping was filled in by the file system, and which
+    /// nobody changes for the duration of `'a`.
+    #[inline]
+    pub unsafe fn from_raw<'a>(ptr: *mut bindings::iomap_iter) -> &'a Self {
+        // SAFETY: `Self` is transparent; the rest is required of the caller.
+        unsafe { &*ptr.cast() }
+    }
+
+    #[inline]
+    pub(super) fn as_raw(&self) -> *mut bindings::iomap_iter {
+        self.0.get()
+    }
+
+    /// What the file system was told about the operation.
+    #[inline]
+    pub fn begin_flags(&self) -> BeginFlags {
+        // SAFETY: The iterator is valid.
+        BeginFlags::from_raw(unsafe { (*self.as_raw()).flags })
+    }
+
+    /// The current position in the file, in bytes.
+    #[inline]
+    pub fn pos(&self) -> i64 {
+        // SAFETY: The iterator is valid.
+        unsafe { (*self.as_raw()).pos }
+    }
+
+    /// Bytes of the whole range that are left.
+    #[inline]
+    pub fn remaining(&self) -> u64 {
+        // SAFETY: The iterator is valid.
+        unsafe { (*self.as_raw()).len }
+    }
+
+    /// The inode that is iterated over.
+    #[inline]
+    pub fn inode(&self) -> &Inode {
+        // SAFETY: Whoever set up the iterator keeps the inode for as long as it is used.
+        unsafe { Inode::from_raw((*self.as_raw()).inode) }
+    }
+
+    /// Bytes from the current position that the current mapping covers (`iomap_length()`).
+    #[inline]
+    pub fn length(&self) -> u64 {
+        let raw = self.as_raw();
+        // SAFETY: The iterator is valid, and the mapping was filled in by the file system.
+        let (pos, len, map, src) =
+            unsafe { ((*raw).pos, (*raw).len, &(*raw).iomap, &(*raw).srcmap) };
+        // OVERFLOW: What a file system returns is not to be trusted with a panic; C wraps too.
+        // CAST: Positions are not negative; the cast is what C does.
+        let mut end = (map.offset as u64).wrapping_add(map.length);
+        if Type::from_raw(src.type_) != Type::Hole {
+            end = core::cmp::min(end, (src.offset as u64).wrapping_add(src.length));
+        }
+        core::cmp::min(len, end.wrapping_sub(pos as u64))
+    }
+
+    /// What the current mapping maps to.
+    #[inline]
+    pub fn mapping_type(&self) -> Type {
+        // SAFETY: The iterator is valid.
+        Type::from_raw(unsafe { (*self.as_raw()).iomap.type_ })
+    }
+
+    /// The blocks behind the current mapping.
+    ///
+    /// `None` if the file system named no device, which for a mapping with blocks is a bug of the
+    /// file system.
+    #[inline]
+    pub fn extent(&self) -> Option<Extent<'_>> {
+        // SAFETY: The iterator is valid, and only the file system writes to the mapping, within
+        // `next`.
+        let map = unsafe { &(*self.as_raw()).iomap };
+        if map.bdev.is_null() {
+            return None;
+        }
+        Some(Extent {
+            map,
+            // SAFETY: The file system keeps the device of its mapping open.
+            bdev: unsafe { BlockDevice::from_raw(map.bdev) },
+        })
+    }
+}
+
+/// Blocks of a device that a range of the file is mapped to.
+#[derive(Clone, Copy)]
+pub struct Extent<'a> {
+    map: &'a bindings::iomap,
+    bdev: &'a BlockDevice,
+}
+
+impl<'a> Extent<'a> {
+    /// The device that holds the blocks.
+    #[inline]
+    pub fn bdev(&self) -> &'a BlockDevice {
+        self.bdev
+    }
+
+    /// What the file system says about the mapping.
+    #[inline]
+    pub fn flags(&self) -> MapFlags {
+        MapFlags::from_raw(self.map.flags)
+    }
+
+    /// Whether the mapping holds data: it is neither unwritten nor of another type.
+    #[inline]
+    pub fn mapping_type(&self) -> Type {
+        Type::from_raw(self.map.type_)
+    }
+
+    /// The first byte of the file after the mapping.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        // CAST: Positions are not negative.
+        (self.map.offset as u64).wrapping_add(self.map.length)
+    }
+
+    /// The sector, in units of 512 bytes, behind byte `pos` of the file (`iomap_sector()`).
+    ///
+    /// The all-ones sector if the file system decides at submission.
+    #[inline]
+    pub fn sector(&self, pos: i64) -> u64 {
+        if self.flags().has(MapFlags::ANON_WRITE) {
+            return u64::MAX;
+        }
+        // CAST: Positions are not negative.
+        self.map
+            .addr
+            .wrapping_add(pos as u64)
+            .wrapping_sub(self.map.offset as u64)
+            >> SECTOR_SHIFT
+    }
+
+    /// The largest bio in bytes (`iomap_max_bio_size()`).
+    #[inline]
+    pub fn max_bio_bytes(&self) -> usize {
+        if self.flags().has(MapFlags::INTEGRITY) {
+            return self.bdev.max_integrity_bytes();
+        }
+        // CAST: `BIO_MAX_SIZE` is a 32-bit byte count.
+        bindings::IOMAP_DIO_BIO_MAX_BYTES as usize
+    }
+}

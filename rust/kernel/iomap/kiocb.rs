@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The caller's I/O control block through the life of a request.
+//!
+//! Three types stand for the three things that may be done with a `struct kiocb`:
+//!
+//! * [`Iocb`]: the request is being prepared, nothing depends on it yet.
+//! * [`BusyIocb`]: the request counts in `i_dio_count` of the inode.
+//! * [`DoneIocb`]: it no longer counts; what is left is the position and the completion.
+//!
+//! Each is consumed by the step to the next, so that `inode_dio_end()` comes exactly once, before
+//! the completion, and nothing of the kiocb is used after `ki_complete()`.
+//!
+//! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h).
+
+use super::{
+    context::MaySleep,
+    flags::IocbFlags,
+    inode::Inode, //
+};
+use crate::{
+    bindings,
+    error::to_result,
+    fs::Kiocb,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+use core::{
+    mem::ManuallyDrop,
+    ops::Deref,
+    ptr, //
+};
+
+/// A kiocb whose request is being prepared.
+///
+/// # Invariants
+///
+/// The kiocb and its file are valid until `ki_complete()` was called or, for a request that is not
+/// queued, until the caller of the request got its result. Nobody else writes to it until then.
+pub struct Iocb(Kiocb<'static, ()>);
+
+impl Iocb {
+    /// Takes a kiocb from the caller of a request.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` must point at a kiocb with an open file, and both must stay valid, and be left to
+    /// the returned value, until the request is over.
+    #[inline]
+    pub unsafe fn from_raw(ptr: *mut bindings::kiocb) -> Self {
+        // INVARIANT: Required of the caller.
+        // SAFETY: The kiocb is valid; nothing is asked of private data of type `()`.
+        Self(unsafe { Kiocb::from_raw(ptr) })
+    }
+
+    /// Returns the kiocb as C knows it.
+    #[inline]
+    pub(super) fn as_raw(&self) -> *mut bindings::kiocb {
+        self.0.as_raw()
+    }
+
+    /// The position in the file, in bytes.
+    #[inline]
+    pub fn pos(&self) -> i64 {
+        self.0.ki_pos()
+    }
+
+    /// The flags, as they are now.
+    #[inline]
+    pub fn flags(&self) -> IocbFlags {
+        // SAFETY: The kiocb is valid by the invariants.
+        IocbFlags::from_raw(unsafe { (*self.as_raw()).ki_flags })
+    }
+
+    /// Whether the caller waits for the result itself (`is_sync_kiocb()`).
+    #[inline]
+    pub fn is_sync(&self) -> bool {
+        // SAFETY: The kiocb is valid by the invariants.
+        unsafe { (*self.as_raw()).ki_complete.is_none() }
+    }
+
+    /// Whether the data must be stable when the write completes (`iocb_is_dsync()`).
+    #[inline]
+    pub fn is_dsync(&self) -> bool {
+        // SAFETY: The kiocb and its file are valid by the invariants.
+        unsafe { bindings::iocb_is_dsync(self.as_raw()) }
+    }
+
+    /// The I/O priority of the request.
+    #[inline]
+    pub(super) fn ioprio(&self) -> u16 {
+        // SAFETY: The kiocb is valid by the invariants.
+        unsafe { (*self.as_raw()).ki_ioprio }
+    }
+
+    /// The inode of the file (`file_inode()`).
+    #[inline]
+    pub fn inode(&self) -> &Inode {
+        // SAFETY: The open file of a valid kiocb pins its inode.
+        unsafe { Inode::from_raw((*(*self.as_raw()).ki_filp).f_inode) }
+    }
+
+    /// Whether the file has any page in the page cache.
+    ///
+    /// A snapshot: pages may come and go at once.
+    #[inline]
+    pub fn has_cached_pages(&self) -> bool {
+        // SAFETY: The file is open, so its mapping is valid; C reads `nrpages` without a lock too.
+        unsafe { (*(*(*self.as_raw()).ki_filp).f_mapping).nrpages != 0 }
+    }
+
+    /// Writes back dirty pages of the next `len` bytes and waits for them.
+    ///
+    /// Fails with `EAGAIN` if that would block a `NOWAIT` request, or with the error of the
+    /// writeback (`kiocb_write_and_wait()`).
+    #[inline]
+    pub fn write_and_wait(&self, len: usize, _ctx: MaySleep) -> Result {
+        // SAFETY: The kiocb is valid, and the context may sleep.
+        to_result(unsafe { bindings::kiocb_write_and_wait(self.as_raw(), len) })
+    }
+
+    /// Writes back and then drops the cached pages of the next `len` bytes.
+    ///
+    /// Fails with `EAGAIN` if that would block a `NOWAIT` request, or with what kept a page from
+    /// being dropped (`kiocb_invalidate_pages()`).
+    #[inline]
+    pub fn invalidate_pages(&self, len: usize, _ctx: MaySleep) -> Result {
+        // SAFETY: The kiocb is valid, and the context may sleep.
+        to_result(unsafe { bindings::kiocb_invalidate_pages(self.as_raw(), len) })
+    }
+
+    /// Takes the request out of polling: the caller sees `IOCB_HIPRI` cleared.
+    #[inline]
+    pub fn stop_polling(&mut self) {
+        // SAFETY: The kiocb is valid, and by the invariants only we write to it.
+        unsafe { (*self.as_raw()).ki_flags &= !IocbFlags::HIPRI.into_raw() };
+    }
+
+    /// Publishes the bio that the caller may poll, or NULL when there is none any more.
+    #[inline]
+    pub(super) fn set_polled_bio(&mut self, bio: *mut bindings::bio) {
+        // SAFETY: The field is valid, and whoever polls reads it with `READ_ONCE()`.
+        let private = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).private) };
+        // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a
+        // bio (`SLAB_TYPESAFE_BY_RCU`).
+        private.store(bio.cast(), Relaxed);
+    }
+
+    /// Says that mapped pages and this direct I/O collided, at a limited rate.
+    ///
+    /// The message names the file and the task.
+    #[cold]
+    pub fn warn_collision(&self) {
+        // SAFETY: The kiocb and its file are valid by the invariants.
+        unsafe { bindings::iomap_dio_warn_collision(self.as_raw()) };
+    }
+
+    /// Counts the request in `i_dio_count` (`inode_dio_begin()`).
+    #[inline]
+    pub fn begin_dio(self) -> BusyIocb {
+        self.inode().dio_begin();
+        // INVARIANT: Counted just now.
+        BusyIocb(self)
+    }
+
+    /// Takes over the count of a caller that has called `inode_dio_begin()` already.
+    ///
+    /// # Safety
+    ///
+    /// One count of `i_dio_count` of the file's inode must be left to the returned value.
+    #[inline]
+    pub unsafe fn assume_dio_begun(self) -> BusyIocb {
+        // INVARIANT: Required of the caller.
+        BusyIocb(self)
+    }
+}
+
+/// A kiocb whose request counts in `i_dio_count`.
+///
+/// Dropping it gives the count back.
+///
+/// # Invariants
+///
+/// One count of `i_dio_count` of the file's inode belongs to this value.
+pub struct BusyIocb(Iocb);
+
+// SAFETY: A kiocb is completed on another thread than it was submitted from by design.
+unsafe impl Send for BusyIocb {}
+
+impl Deref for BusyIocb {
+    type Target = Iocb;
+
+    #[inline]
+    fn deref(&self) -> &Iocb {
+        &self.0
+    }
+}
+
+impl BusyIocb {
+    /// As [`Iocb::stop_polling`].
+    #[inline]
+    pub fn stop_polling(&mut self) {
+        self.0.stop_polling();
+    }
+
+    /// As [`Iocb::set_polled_bio`].
+    #[inline]
+    pub(super) fn set_polled_bio(&mut self, bio: *mut bindings::bio) {
+        self.0.set_polled_bio(bio);
+    }
+
+    /// Says that there is no bio to poll any more.
+    #[inline]
+    pub fn clear_polled_bio(&mut self) {
+        self.0.set_polled_bio(core::ptr::null_mut());
+    }
+
+    /// Drops pages of the `written` bytes that were cached while the write was under way.
+    ///
+    /// A failure is remembered in the mapping for the next `fsync()`
+    /// (`kiocb_invalidate_post_direct_write()`).
+    #[inline]
+    pub fn invalidate_written(&self, written: usize, _ctx: MaySleep) {
+        // SAFETY: The kiocb is valid, and the context may sleep.
+        unsafe { bindings::kiocb_invalidate_post_direct_write(self.as_raw(), written) };
+    }
+
+    /// Gives the count back (`inode_dio_end()`).
+    #[inline]
+    pub fn end_dio(self) -> DoneIocb {
+        self.inode().dio_end();
+        // SAFETY: The destructor, which would give the count back again, does not run.
+        DoneIocb(unsafe { ptr::read(&ManuallyDrop::new(self).0) })
+    }
+}
+
+impl Drop for BusyIocb {
+    #[inline]
+    fn drop(&mut self) {
+        self.inode().dio_end();
+    }
+}
+
+/// A kiocb whose request no longer counts in `i_dio_count`.
+pub struct DoneIocb(Iocb);
+
+impl Deref for DoneIocb {
+    type Target = Iocb;
+
+    #[inline]
+    fn deref(&self) -> &Iocb {
+        &self.0
+    }
+}
+
+impl DoneIocb {
+    /// Moves the position forward by `bytes`.
+    #[inline]
+    pub fn advance_pos(&mut self, bytes: i64) {
+        let pos = self.0 .0.ki_pos_mut();
+        *pos = pos.wrapping_add(bytes);
+    }
+
+    /// Makes the last `written` bytes before the position stable (`generic_write_sync()`).
+    ///
+    /// Returns `written`, or what made the flush fail.
+    pub fn sync_written(&self, written: isize, _ctx: MaySleep) -> Result<isize> {
+        // SAFETY: The kiocb and its file are valid, and the context may sleep.
+        let ret = unsafe { bindings::generic_write_sync(self.as_raw(), written) };
+        if ret < 0 {
+            // CAST: A negative result is an errno.
+            return Err(Error::from_errno(ret as c_int));
+        }
+        Ok(ret)
+    }
+
+    /// Calls `ki_complete()` with `result`: bytes, or a negative errno.
+    ///
+    /// Any context. The kiocb is its owner's again, who may free it at once.
+    #[inline]
+    pub fn complete(self, result: isize) {
+        let raw = self.as_raw();
+        // SAFETY: The kiocb is valid.
+        if let Some(ki_complete) = unsafe { (*raw).ki_complete } {
+            // SAFETY: By the invariants the request is ours to complete, and `self` was consumed.
+            // CAST: `long` and `ssize_t` have the same size.
+            unsafe { ki_complete(raw, result as c_long) };
+        }
+    }
+}

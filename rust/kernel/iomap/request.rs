@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who owns a request that consists of several bios.
+//!
+//! A request is counted: one reference for the submission, one for each bio in flight. Whoever
+//! drops the last one owns the request alone and completes it. What may be done with a request
+//! follows from the type of the handle:
+//!
+//! ```text
+//!  Prepared --start()--> Submitter --seal()--+--> HandOver::Complete(Unique)   all bios ended
+//!                            |               +--> HandOver::Queued             the last bio owns it
+//!                            | share()       +--> HandOver::Wait(Waiter) --wait()--> Unique
+//!                            v
+//!                          Share --finish()--+--> None                         others are left,
+//!                                            |                                 or the waiter has it
+//!                                            +--> Some(Unique)
+//! ```
+//!
+//! * [`Prepared`]: allocated, no bio yet. Dropping it frees it.
+//! * [`Submitter`]: the submission. It alone can make shares, and ends by sealing the request: the
+//!   description of what was submitted becomes part of the request and belongs to whoever
+//!   completes it.
+//! * [`Share`]: one bio in flight. It sees what all bios need and may record an error.
+//! * [`Unique`]: the request after its last reference. Nobody else can see it.
+//! * [`Waiter`]: a submitter that waits until the last bio has handed the request back.
+//!
+//! In C this is the comment with cases (a), (b) and (c) at the end of `__iomap_dio_rw()`, and the
+//! rule that after its reference was dropped nobody touches the dio.
+
+use super::{
+    bio::EndedBio,
+    context::MaySleep,
+    inode::DoneQueue, //
+};
+use crate::{
+    alloc::{
+        flags::GFP_KERNEL,
+        KBox, //
+    },
+    bindings,
+    prelude::*,
+    static_lock_class,
+    sync::atomic::{
+        Acquire,
+        Atomic,
+        Full,
+        Relaxed,
+        Release, //
+    },
+    types::Opaque,
+    workqueue::RawWorkItem, //
+};
+use core::{
+    cell::UnsafeCell,
+    ffi::c_void,
+    marker::PhantomData,
+    mem::{
+        ManuallyDrop,
+        MaybeUninit, //
+    },
+    ptr::{
+        self,
+        NonNull, //
+    },
+};
+
+/// What a kind of request does when its bios end.
+pub trait Operations: Sized + 'static {
+    /// What every ending bio needs to know. Fixed before the first bio is submitted.
+    type Shared: Sync + Send + 'static;
+
+    /// What the owner of the finished request needs to know. Fixed when submission is over.
+    type Sealed: Send + 'static;
+
+    /// A bio of the request has ended. Any context, the hard interrupt included.
+    fn bio_ended(bio: EndedBio, share: Share<Self>);
+
+    /// A bio of the request has ended and an ioend worker hands it over.
+    fn ioend_ended(bio: EndedBio, result: Result, share: Share<Self>, ctx: MaySleep);
+
+    /// The request runs on the work queue that it was punted to.
+    fn punted(request: Unique<Self>, ctx: MaySleep);
+}
+
+/// The word that a request begins with where the C implementation is built in as well.
+///
+/// The C request begins with a pointer, which is never this value, so the entry points that are
+/// handed a request or one of its bios can tell whose it is, however the switch stands by then.
+#[cfg(CONFIG_IOMAP_DIO_COMPARE)]
+const MARK: usize = bindings::IOMAP_DIO_RUST_MARK as usize;
+
+#[repr(C)]
+struct Inner<T: Operations> {
+    #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
+    mark: usize,
+    /// References: the submission and the bios in flight.
+    refs: Atomic<i32>,
+    /// The first error, as a negative errno, or zero.
+    error: Atomic<i32>,
+    shared: T::Shared,
+    /// The task that waits for the request, or NULL. Set by `Submitter::seal`, cleared by the last
+    /// share to hand the request back.
+    waiter: Atomic<*mut c_void>,
+    /// Written by `Submitter::seal`, before the submission drops its reference.
+    sealed: UnsafeCell<MaybeUninit<T::Sealed>>,
+    /// Initialised when the request is punted, which few are.
+    work: Opaque<bindings::work_struct>,
+}
+
+impl<T: Operations> Inner<T> {
+    /// Records `error` unless there is one.
+    #[inline]
+    fn record_error(&self, error: Error) {
+        // ORDERING: The reference count orders the value before whoever completes the request.
+        let _ = self.error.cmpxchg(0, error.to_errno(), Relaxed);
+    }
+
+    /// Drops a reference and says whether it was the last.
+    #[inline]
+    fn put(&self) -> bool {
+        // ORDERING: Full, as `atomic_dec_and_test()`: what was done under any reference is
+        // visible to the owner of the last.
+        self.refs.fetch_sub(1, Full) == 1
+    }
+}
+
+/// A request without bios.
+///
+/// # Invariants
+///
+/// All fields but `sealed` and `work` are initialised, and `refs` is one.
+pub struct Prepared<T: Operations>(KBox<Inner<T>>);
+
+impl<T: Operations> Prepared<T> {
+    /// Allocates a request, or fails with `ENOMEM`.
+    ///
+    /// `shared` is what every ending bio needs to know.
+    #[inline]
+    pub fn new(shared: T::Shared, _ctx: MaySleep) -> Result<Self> {
+        let memory = KBox::<Inner<T>>::new_uninit(GFP_KERNEL)?;
+        let raw = KBox::into_raw(memory).cast::<Inner<T>>();
+        // SAFETY: The memory is ours. `sealed` and `work` may stay uninitialised.
+        unsafe {
+            #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
+            (&raw mut (*raw).mark).write(MARK);
+            (&raw mut (*raw).refs).write(Atomic::new(1));
+            (&raw mut (*raw).error).write(Atomic::new(0));
+            (&raw mut (*raw).shared).write(shared);
+            (&raw mut (*raw).waiter).write(Atomic::new(ptr::null_mut()));
+        }
+        // INVARIANT: Just initialised.
+        // SAFETY: The memory was a box, and what has to be initialised is.
+        Ok(Self(unsafe { KBox::from_raw(raw) }))
+    }
+
+    /// Begins submission.
+    #[inline]
+    pub fn start(self) -> Submitter<T> {
+        Submitter {
+            // SAFETY: A box is not NULL.
+            inner: unsafe { NonNull::new_unchecked(KBox::into_raw(self.0)) },
+            _not_sync: PhantomData,
+        }
+    }
+}
+
+/// The submission of a request.
+///
+/// Dropping it instead of sealing it leaks the request: its bios may be in flight.
+///
+/// # Invariants
+///
+/// Owns the reference of the submission; the request is not sealed.
+#[must_use = "a request must be sealed"]
+pub struct Submitter<T: Operations> {
+    inner: NonNull<Inner<T>>,
+    _not_sync: PhantomData<*mut Inner<T>>,
+}
+
+/// What is left for the submitter to do when the request is sealed.
+#[must_use]
+pub enum HandOver<T: Operations> {
+    /// All bios have ended: complete the request here.
+    Complete(Unique<T>),
+    /// Bios are in flight. The last to end completes the request; it may be gone by now.
+    Queued,
+    /// Bios are in flight, and the last to end hands the request back.
+    Wait(Waiter<T>),
+}
+
+impl<T: Operations> Submitter<T> {
+    #[inline]
+    fn inner(&self) -> &Inner<T> {
+        // SAFETY: Our reference keeps the request.
+        unsafe { self.inner.as_ref() }
+    }
+
+    /// What every ending bio is told.
+    #[inline]
+    pub fn shared(&self) -> &T::Shared {
+        &self.inner().shared
+    }
+
+    /// Makes the reference of a bio that is about to be submitted.
+    #[inline]
+    pub fn share(&self) -> Share<T> {
+        // ORDERING: None needed to make a reference from one that is held.
+        self.inner().refs.add(1, Relaxed);
+        // INVARIANT: Counted just now.
+        Share { inner: self.inner }
+    }
+
+    /// Whether a bio has failed already.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        // ORDERING: A hint: a bio that fails at the next moment is not seen either.
+        self.inner().error.load(Relaxed) != 0
+    }
+
+    /// Records an error of the submission. The first error of a request wins.
+    #[inline]
+    pub fn record_error(&self, error: Error) {
+        self.inner().record_error(error);
+    }
+
+    /// Ends submission. With `wait` the last bio hands the request back to this task.
+    #[inline]
+    pub fn seal(self, sealed: T::Sealed, wait: bool) -> HandOver<T> {
+        let inner = ManuallyDrop::new(self).inner;
+        // SAFETY: The reference of the submission was not dropped yet. By the invariants `sealed`
+        // was not written before, and shares do not look at it.
+        unsafe { (*inner.as_ref().sealed.get()).write(sealed) };
+        if wait {
+            let current = crate::task::Task::current_raw();
+            // ORDERING: Dropping the reference publishes it.
+            // SAFETY: As above.
+            unsafe { inner.as_ref() }
+                .waiter
+                .store(current.cast(), Relaxed);
+        }
+
+        // SAFETY: As above.
+        if unsafe { inner.as_ref() }.put() {
+            // INVARIANT: It was the last reference, and the request was sealed.
+            HandOver::Complete(Unique { inner })
+        } else if wait {
+            // INVARIANT: `waiter` is this task, so the last share hands the request back.
+            HandOver::Wait(Waiter { inner })
+        } else {
+            HandOver::Queued
+        }
+    }
+}
+
+/// The reference of one bio in flight.
+///
+/// # Invariants
+///
+/// Owns a reference.
+#[must_use = "a request is never completed while a share is left"]
+pub struct Share<T: Operations> {
+    inner: NonNull<Inner<T>>,
+}
+
+impl<T: Operations> Share<T> {
+    /// Turns the share into what C carries in `bi_private`.
+    #[inline]
+    pub(super) fn into_raw(self) -> *mut c_void {
+        ManuallyDrop::new(self).inner.as_ptr().cast()
+    }
+
+    /// Takes the share back.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must come from [`Share::into_raw`] of the same type, and must not be used again.
+    #[inline]
+    pub(super) unsafe fn from_raw(raw: *mut c_void) -> Self {
+        // INVARIANT: The reference that `into_raw` gave up.
+        Self {
+            // SAFETY: Required of the caller.
+            inner: unsafe { NonNull::new_unchecked(raw.cast()) },
+        }
+    }
+
+    #[inline]
+    fn inner(&self) -> &Inner<T> {
+        // SAFETY: Our reference keeps the request.
+        unsafe { self.inner.as_ref() }
+    }
+
+    /// What every ending bio is told.
+    #[inline]
+    pub fn shared(&self) -> &T::Shared {
+        &self.inner().shared
+    }
+
+    /// Records that the bio has failed. The first error of a request wins.
+    #[inline]
+    pub fn record_error(&self, error: Error) {
+        self.inner().record_error(error);
+    }
+
+    /// Whether any bio has failed, this one included.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        // ORDERING: A hint about other bios; our own error was stored by this thread.
+        self.inner().error.load(Relaxed) != 0
+    }
+
+    /// Drops the reference. Returns the request if it was the last, unless a task waits for it,
+    /// which is woken and owns the request from then on.
+    #[inline]
+    pub fn finish(self) -> Option<Unique<T>> {
+        let inner = ManuallyDrop::new(self).inner;
+        // SAFETY: Our reference keeps the request until it is dropped here.
+        if !unsafe { inner.as_ref() }.put() {
+            return None;
+        }
+
+        // SAFETY: Ours was the last reference, so the request is there until we hand it back.
+        let waiter = &unsafe { inner.as_ref() }.waiter;
+        // ORDERING: Set before the submission dropped its reference.
+        let task = waiter.load(Relaxed);
+        if task.is_null() {
+            // INVARIANT: It was the last reference. The submission has dropped its own, so the
+            // request was sealed.
+            return Some(Unique { inner });
+        }
+        // ORDERING: Pairs with the acquire in `Waiter::wait`: the request may be freed as soon as
+        // the store is seen, so everything we did with it comes before.
+        waiter.store(ptr::null_mut(), Release);
+        // SAFETY: The task waits uninterruptibly for the store, or has just seen it; a task is
+        // freed after a grace period of RCU, so a wake-up of one that has gone on is harmless.
+        unsafe { bindings::blk_wake_io_task(task.cast()) };
+        None
+    }
+}
+
+/// A submitter that waits for the last bio.
+///
+/// # Invariants
+///
+/// The `waiter` of the request was this task.
+#[must_use = "the request is leaked unless it is waited for"]
+pub struct Waiter<T: Operations> {
+    inner: NonNull<Inner<T>>,
+}
+
+impl<T: Operations> Waiter<T> {
+    /// Waits, uninterruptibly and accounted as I/O, until the request is ours.
+    pub fn wait(self, _ctx: MaySleep) -> Unique<T> {
+        // SAFETY: The last share leaves the request to us, so it is valid.
+        let waiter = &unsafe { self.inner.as_ref() }.waiter;
+        loop {
+            // SAFETY: The state is set back below.
+            unsafe { bindings::iomap_dio_set_uninterruptible() };
+            // ORDERING: Pairs with the release in `Share::finish`.
+            if waiter.load(Acquire).is_null() {
+                break;
+            }
+            // SAFETY: The context may sleep.
+            unsafe { bindings::blk_io_schedule() };
+        }
+        // SAFETY: Always safe for the current task.
+        unsafe { bindings::iomap_dio_set_running() };
+        // INVARIANT: The last reference is gone and its owner has let go of the request.
+        Unique { inner: self.inner }
+    }
+}
+
+/// A request whose bios have all ended.
+///
+/// # Invariants
+///
+/// The request is sealed and nobody else refers to it.
+#[must_use = "the request is leaked unless it is completed"]
+pub struct Unique<T: Operations> {
+    inner: NonNull<Inner<T>>,
+}
+
+// SAFETY: Nobody else refers to the request, and its parts are `Send`.
+unsafe impl<T: Operations> Send for Unique<T> {}
+
+impl<T: Operations> Unique<T> {
+    #[inline]
+    fn inner(&self) -> &Inner<T> {
+        // SAFETY: Valid by the invariants.
+        unsafe { self.inner.as_ref() }
+    }
+
+    /// The first error of the request, if there was one.
+    #[inline]
+    pub fn result(&self) -> Result {
+        crate::error::to_result(self.inner().error.load(Relaxed))
+    }
+
+    /// What submission has left behind.
+    #[inline]
+    pub fn sealed(&mut self) -> &mut T::Sealed {
+        // SAFETY: By the invariants the request is sealed and ours alone.
+        unsafe { (*self.inner().sealed.get()).assume_init_mut() }
+    }
+
+    /// Frees the request and returns what submission has left behind.
+    #[inline]
+    pub fn into_sealed(self) -> T::Sealed {
+        // SAFETY: By the invariants the request is sealed and ours alone, and it is freed below.
+        let sealed = unsafe { (*self.inner().sealed.get()).assume_init_read() };
+        // SAFETY: The request was allocated as a box, and nobody refers to it any more.
+        drop(unsafe { KBox::from_raw(self.inner.as_ptr()) });
+        sealed
+    }
+
+    /// Lets [`Operations::punted`] go on with the request on `queue`.
+    #[inline]
+    pub fn punt(self, queue: DoneQueue) {
+        queue.enqueue(self);
+    }
+
+    /// Gives the request to C as an opaque `struct iomap_dio`.
+    #[inline]
+    pub fn into_raw(self) -> *mut bindings::iomap_dio {
+        self.inner.as_ptr().cast()
+    }
+
+    /// Takes a request back from C.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must come from [`Unique::into_raw`] of the same type, and must not be used again.
+    #[inline]
+    pub unsafe fn from_raw(raw: *mut bindings::iomap_dio) -> Self {
+        // INVARIANT: Nobody knew of the request but C, who gives it back.
+        Self {
+            // SAFETY: Required of the caller.
+            inner: unsafe { NonNull::new_unchecked(raw.cast()) },
+        }
+    }
+}
+
+// SAFETY: The `work_struct` is part of the request, which `__enqueue` gives up and which stays as
+// it is until the work function takes it back.
+unsafe impl<T: Operations> RawWorkItem<0> for Unique<T> {
+    type EnqueueOutput = ();
+
+    #[inline]
+    unsafe fn __enqueue<F>(self, queue_work_on: F)
+    where
+        F: FnOnce(*mut bindings::work_struct) -> bool,
+    {
+        let work = self.inner().work.get();
+        // SAFETY: The field is valid for writes, nobody else refers to it, and the lock class is
+        // static.
+        unsafe {
+            bindings::init_work_with_key(
+                work,
+                Some(run::<T>),
+                false,
+                c"iomap_dio".as_char_ptr(),
+                static_lock_class!().as_ptr(),
+            )
+        };
+        // A work item that was initialised just now is not queued anywhere, so this succeeds.
+        queue_work_on(work);
+    }
+}
+
+/// Goes on with a request on a work queue.
+///
+/// # Safety
+///
+/// `work` must be the field of a request that was given up in `__enqueue`.
+unsafe extern "C" fn run<T: Operations>(work: *mut bindings::work_struct) {
+    let work = Opaque::cast_from(work);
+    // SAFETY: The work item is the field of a request.
+    let inner = unsafe { crate::container_of!(work, Inner<T>, work) };
+    // INVARIANT: The request that `__enqueue` gave up.
+    let request = Unique {
+        // SAFETY: Points into an allocation.
+        inner: unsafe { NonNull::new_unchecked(inner.cast_mut()) },
+    };
+    // SAFETY: A worker is in process context.
+    let ctx = unsafe { MaySleep::assume() };
+    T::punted(request, ctx);
+}
