@@ -55,6 +55,13 @@ mod submit;
 #[path = "direct_io/travel.rs"]
 mod travel;
 
+#[cfg(CONFIG_RUST_IOMAP_KUNIT_TEST)]
+#[path = "tests/decide.rs"]
+mod decide_tests;
+#[cfg(CONFIG_RUST_IOMAP_KUNIT_TEST)]
+#[path = "tests/travel.rs"]
+mod travel_tests;
+
 use complete::{
     At,
     Generic, //
@@ -228,10 +235,7 @@ pub unsafe extern "C" fn iomap_finish_ioend_direct(ioend: *mut bindings::iomap_i
 /// * `iomi` is valid, with a mapping of the file system, until the call returns.
 /// * `inode_dio_begin()` was called; the count is given back by this request.
 #[cfg_attr(not(CONFIG_IOMAP_DIO_COMPARE), export)]
-#[cfg_attr(
-    CONFIG_IOMAP_DIO_COMPARE,
-    export_name = "rust___iomap_dio_read_simple"
-)]
+#[cfg_attr(CONFIG_IOMAP_DIO_COMPARE, export_name = "rust___iomap_dio_read_simple")]
 pub unsafe extern "C" fn __iomap_dio_read_simple(
     iocb: *mut bindings::kiocb,
     iter: *mut bindings::iov_iter,

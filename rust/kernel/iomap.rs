@@ -35,4 +35,23 @@ pub mod kiocb;
 pub mod ops;
 pub mod plug;
 pub mod request;
+#[cfg(CONFIG_RUST_IOMAP_KUNIT_TEST)]
+mod tests;
 pub mod trace;
+
+use crate::{
+    error::Error,
+    ffi::c_int,
+    prelude::*, //
+};
+
+/// Turns what a C function returns into a result: negative values are errnos.
+///
+/// As [`crate::error::to_result`], which is a call even for success.
+#[inline]
+fn check(ret: c_int) -> Result {
+    if ret < 0 {
+        return Err(Error::from_errno(ret));
+    }
+    Ok(())
+}

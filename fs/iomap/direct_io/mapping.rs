@@ -49,11 +49,7 @@ struct Plan<'a> {
 
 impl Building<'_> {
     /// Does what the mapping at the iterator's position asks for, and moves the iterator on.
-    pub(super) fn one_mapping(
-        &mut self,
-        iter: &mut Iter<'_>,
-        memory: &mut IovIter<'_>,
-    ) -> Result {
+    pub(super) fn one_mapping(&mut self, iter: &mut Iter<'_>, memory: &mut IovIter<'_>) -> Result {
         match iter.mapping_type() {
             Type::Mapped => self.blocks(iter, memory),
             Type::Unwritten if self.is_write() => self.blocks(iter, memory),
@@ -302,13 +298,7 @@ impl Building<'_> {
             // Only a request of a single bio can be polled.
             self.iocb.stop_polling();
         }
-        bio.submit(
-            &self.request,
-            template.ops,
-            iter,
-            &mut self.iocb,
-            pos,
-        );
+        bio.submit(&self.request, template.ops, iter, &mut self.iocb, pos);
         Ok(bytes)
     }
 
@@ -318,13 +308,7 @@ impl Building<'_> {
             return;
         }
         match plan.template.zeroes(iter, pos, len, plan.block_size) {
-            Ok(bio) => bio.submit(
-                &self.request,
-                plan.template.ops,
-                iter,
-                &mut self.iocb,
-                pos,
-            ),
+            Ok(bio) => bio.submit(&self.request, plan.template.ops, iter, &mut self.iocb, pos),
             Err(error) => {
                 // Blocks that large do not exist yet. Rather fail than show old data.
                 warn_once!();

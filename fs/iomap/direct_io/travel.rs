@@ -181,7 +181,10 @@ impl Travel {
                 .with_if(write.unwritten, EndIoFlags::UNWRITTEN)
                 .with_if(write.cow, EndIoFlags::COW)
                 .with_if(write.durability == Durability::Flush, EndIoFlags::NEED_SYNC)
-                .with_if(write.durability == Durability::WrittenThrough, EndIoFlags::WRITE_THROUGH)
+                .with_if(
+                    write.durability == Durability::WrittenThrough,
+                    EndIoFlags::WRITE_THROUGH,
+                )
                 .with_if(keep_cache, EndIoFlags::NO_INVALIDATE),
             Some(Transfer::Read(read)) => {
                 EndIoFlags::empty().with_if(read.pages == Pages::Dirtied, EndIoFlags::USER_BACKED)

@@ -20,6 +20,7 @@
 //! [`include/linux/blk_types.h`](srctree/include/linux/blk_types.h).
 
 use super::{
+    check,
     context::MaySleep,
     device::BlockDevice,
     flags::Opf,
@@ -40,7 +41,6 @@ use super::{
 use crate::{
     alloc::flags::GFP_KERNEL,
     bindings,
-    error::to_result,
     prelude::*, //
 };
 use core::{
@@ -271,7 +271,7 @@ impl Bio<Empty> {
                 alignment.wrapping_sub(1),
             )
         };
-        to_result(ret)?;
+        check(ret)?;
         Ok(self.filled())
     }
 
@@ -280,12 +280,7 @@ impl Bio<Empty> {
     ///
     /// At most `max` bytes, and a multiple of `alignment` bytes; `memory` moves on by it. Fails
     /// with `EFAULT` or `ENOMEM` with `memory` back where it was.
-    fn bounce(
-        self,
-        memory: &mut IovIter<'_>,
-        max: usize,
-        alignment: u32,
-    ) -> Result<Bio<Bounced>> {
+    fn bounce(self, memory: &mut IovIter<'_>, max: usize, alignment: u32) -> Result<Bio<Bounced>> {
         // SAFETY: The bio is ours and the iterator is valid.
         let ret = unsafe {
             bindings::bio_iov_iter_bounce(
@@ -296,7 +291,7 @@ impl Bio<Empty> {
                 alignment as usize,
             )
         };
-        to_result(ret)?;
+        check(ret)?;
         Ok(self.filled())
     }
 }
@@ -361,8 +356,11 @@ impl Template<'_> {
         memory: &mut IovIter<'_>,
     ) -> Result<Bio<Bounced>> {
         let vecs = memory.bounce_vecs();
-        self.data_bio(iter, iocb, pos, vecs)
-            .bounce(memory, self.extent.max_bio_bytes(), self.alignment)
+        self.data_bio(iter, iocb, pos, vecs).bounce(
+            memory,
+            self.extent.max_bio_bytes(),
+            self.alignment,
+        )
     }
 
     /// Builds a bio that writes `len` zeroes at byte `pos` of the file.
@@ -370,20 +368,17 @@ impl Template<'_> {
     /// `len` is less than `block_size`. Fails with `EINVAL` if a block takes more pages of zeroes
     /// than a bio has segments. The bio carries neither priority nor hint: it is not the caller's
     /// data.
-    pub fn zeroes(
-        &self,
-        iter: &Place,
-        pos: i64,
-        len: u32,
-        block_size: u32,
-    ) -> Result<Bio<Zeroes>> {
+    pub fn zeroes(&self, iter: &Place, pos: i64, len: u32, block_size: u32) -> Result<Bio<Zeroes>> {
         // SAFETY: The folio of zeroes is there since boot and is never freed.
         let (folio, folio_bytes) = unsafe {
             let folio = bindings::largest_zero_folio();
             (folio, bindings::folio_size(folio))
         };
         // CAST: Widening.
-        let vecs = core::cmp::max(1, (block_size as usize).checked_div(folio_bytes).unwrap_or(0));
+        let vecs = core::cmp::max(
+            1,
+            (block_size as usize).checked_div(folio_bytes).unwrap_or(0),
+        );
         if vecs > bindings::BIO_MAX_VECS as usize {
             return Err(EINVAL);
         }
@@ -537,7 +532,7 @@ impl EndedBio {
             return Ok(());
         }
         // SAFETY: Any status may be asked for.
-        to_result(unsafe { bindings::blk_status_to_errno(status) })
+        check(unsafe { bindings::blk_status_to_errno(status) })
     }
 
     /// Frees integrity data that the file system attached (`fs_bio_integrity_free()`).
@@ -619,6 +614,6 @@ pub unsafe fn ioend_end_io<T: Operations>(ioend: *mut bindings::iomap_ioend) -> 
     let bio = unsafe { EndedBio::from_raw(NonNull::new_unchecked(bio)) };
     // SAFETY: Required of the caller.
     let ctx = unsafe { MaySleep::assume() };
-    T::ioend_ended(bio, to_result(error), share, ctx);
+    T::ioend_ended(bio, check(error), share, ctx);
     u32::from(vecs)
 }

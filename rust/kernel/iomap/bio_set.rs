@@ -12,10 +12,11 @@ use super::{
     bio::{
         Bio,
         Contents,
-        EndedBio,
         Empty,
+        EndedBio,
         Pinned, //
     },
+    check,
     context::MaySleep,
     device::BlockDevice,
     flags::Opf,
@@ -29,7 +30,6 @@ use crate::{
         GFP_NOWAIT, //
     },
     bindings,
-    error::to_result,
     prelude::*,
     static_lock_class,
     types::Opaque,
@@ -103,7 +103,7 @@ impl<H: Header> HeaderSet<H> {
     /// Must be called at most once, before any use of the bio set (from an initcall).
     pub unsafe fn init(&'static self, reserve: u32) -> Result {
         // SAFETY: The bio set is static and, by the requirement, not in use.
-        to_result(unsafe {
+        check(unsafe {
             bindings::bioset_init(
                 self.raw.get(),
                 reserve,

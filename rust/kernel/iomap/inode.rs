@@ -4,10 +4,12 @@
 //!
 //! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h).
 
-use super::context::MaySleep;
+use super::{
+    check,
+    context::MaySleep, //
+};
 use crate::{
     bindings,
-    error::to_result,
     prelude::*,
     sync::atomic::{
         Acquire,
@@ -137,7 +139,7 @@ impl Inode {
             return Ok(());
         }
         // SAFETY: The super block is valid, and the context may sleep.
-        to_result(unsafe { bindings::sb_init_dio_done_wq(self.super_block()) })
+        check(unsafe { bindings::sb_init_dio_done_wq(self.super_block()) })
     }
 
     /// Tells whoever watches the file system about a failed request (`fserror_report_io()`).

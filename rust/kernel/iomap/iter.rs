@@ -9,6 +9,7 @@
 //! C headers: [`include/linux/iomap.h`](srctree/include/linux/iomap.h); `fs/iomap/iter.c`.
 
 use super::{
+    check,
     context::MaySleep,
     device::BlockDevice,
     flags::{
@@ -22,7 +23,6 @@ use super::{
 use crate::{
     bindings,
     block::SECTOR_SHIFT,
-    error::to_result,
     prelude::*,
     types::Opaque, //
 };
@@ -149,7 +149,7 @@ impl<'a> Iter<'a> {
         };
         // SAFETY: The iterator and the callbacks are valid, and the context may sleep.
         let ret = unsafe { bindings::iomap_iter(self.as_raw(), self.ops.as_raw()) };
-        to_result(ret)?;
+        check(ret)?;
         Ok(ret > 0)
     }
 
@@ -157,7 +157,7 @@ impl<'a> Iter<'a> {
     #[inline]
     pub fn advance(&mut self, bytes: u64) -> Result {
         // SAFETY: The iterator is valid.
-        to_result(unsafe { bindings::iomap_iter_advance(self.as_raw(), bytes) })
+        check(unsafe { bindings::iomap_iter_advance(self.as_raw(), bytes) })
     }
 
     /// Copies between the current inline mapping and `memory`, and returns how many bytes.

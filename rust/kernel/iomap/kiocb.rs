@@ -14,13 +14,13 @@
 //! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h).
 
 use super::{
+    check,
     context::MaySleep,
     flags::IocbFlags,
     inode::Inode, //
 };
 use crate::{
     bindings,
-    error::to_result,
     fs::Kiocb,
     prelude::*,
     sync::atomic::{
@@ -119,7 +119,7 @@ impl Iocb {
     #[inline]
     pub fn write_and_wait(&self, len: usize, _ctx: MaySleep) -> Result {
         // SAFETY: The kiocb is valid, and the context may sleep.
-        to_result(unsafe { bindings::kiocb_write_and_wait(self.as_raw(), len) })
+        check(unsafe { bindings::kiocb_write_and_wait(self.as_raw(), len) })
     }
 
     /// Writes back and then drops the cached pages of the next `len` bytes.
@@ -129,7 +129,7 @@ impl Iocb {
     #[inline]
     pub fn invalidate_pages(&self, len: usize, _ctx: MaySleep) -> Result {
         // SAFETY: The kiocb is valid, and the context may sleep.
-        to_result(unsafe { bindings::kiocb_invalidate_pages(self.as_raw(), len) })
+        check(unsafe { bindings::kiocb_invalidate_pages(self.as_raw(), len) })
     }
 
     /// Takes the request out of polling: the caller sees `IOCB_HIPRI` cleared.

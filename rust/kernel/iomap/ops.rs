@@ -36,9 +36,10 @@ impl MapOps<'_> {
     /// `ops` must point at valid callbacks for the duration of the lifetime.
     #[inline]
     pub unsafe fn from_raw(ops: *const bindings::iomap_ops) -> Self {
-        // INVARIANT: Required of the caller.
         // SAFETY: A valid pointer is not NULL.
-        Self(unsafe { NonNull::new_unchecked(ops.cast_mut()) }, PhantomData)
+        let ops = unsafe { NonNull::new_unchecked(ops.cast_mut()) };
+        // INVARIANT: Required of the caller.
+        Self(ops, PhantomData)
     }
 
     #[inline]

@@ -29,6 +29,7 @@
 
 use super::{
     bio::EndedBio,
+    check,
     context::MaySleep,
     inode::DoneQueue, //
 };
@@ -262,6 +263,9 @@ pub struct Share<T: Operations> {
     inner: NonNull<Inner<T>>,
 }
 
+// SAFETY: The reference count is atomic, and what a share shows of the request is `Sync`.
+unsafe impl<T: Operations> Send for Share<T> {}
+
 impl<T: Operations> Share<T> {
     /// Turns the share into what C carries in `bi_private`.
     #[inline]
@@ -392,7 +396,7 @@ impl<T: Operations> Unique<T> {
     /// The first error of the request, if there was one.
     #[inline]
     pub fn result(&self) -> Result {
-        crate::error::to_result(self.inner().error.load(Relaxed))
+        check(self.inner().error.load(Relaxed))
     }
 
     /// What submission has left behind.

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0
+# The front door. Not a kernel Makefile: 'make apply' does not copy it.
+
+SHELL := /bin/bash
+T := tools/testing/iomap
+KSRC ?=
+FLAVOUR ?= um-bench
+CACHE := $(or $(IOMAP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/iomap-dio-rust)
+
+export QUICK FS IO BS ONLY KSRC FORCE GUEST_MEM GUEST_CPUS GUEST_APPEND IOMAP_CACHE
+
+.PHONY: help bench test check apply unapply root source kernel clean
+.DEFAULT_GOAL := help
+
+help: ## show this
+	@echo 'The iomap direct I/O path of Linux, in Rust.'
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | \
+		while IFS='|' read -r target what; do printf '%-16s%s\n' "$$target" "$$what"; done
+	@echo
+	@echo 'KSRC=/path/to/linux takes a kernel source of yours instead of the one from Debian.'
+	@echo 'Everything made on the way is in $(CACHE); deleting it is always fine.'
+
+bench: ## measure C against Rust side by side (QUICK=1 for a short run; FS= IO= BS= pick rows)
+	@$T/bench.sh
+
+test: ## build the test kernel and run every test (ONLY=name runs one)
+	@$T/test.sh
+
+check: ## static checks only: formatting, lints, patches, symbols
+	@$T/check.sh
+
+apply: ## put patches and files into your own kernel tree: KSRC=~/linux
+	@$T/overlay.sh apply '$(KSRC)'
+
+unapply: ## take them out again, which leaves the tree as it was: KSRC=~/linux
+	@$T/overlay.sh unapply '$(KSRC)'
+
+root: ## make the toolchain root (Debian with rustc, clang, fio)
+	@$T/root.sh
+
+source: ## make the kernel tree to build: the source, the patches, our files
+	@$T/root.sh
+	@$T/source.sh
+
+kernel: ## build a kernel: FLAVOUR=um-bench (default) or um-test
+	@$T/build.sh $(FLAVOUR)
+
+clean: ## delete the cache and the results
+	@$T/clean.sh

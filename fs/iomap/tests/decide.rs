@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tables for the decisions of direct I/O, with a row on each side of every boundary.
+
+use super::decide::{
+    self,
+    Blocks,
+    Durability,
+    Landing,
+    Reasons,
+    Target,
+    Walk, //
+};
+use kernel::macros::kunit_tests;
+
+#[kunit_tests(rust_iomap_decide)]
+mod cases {
+    use super::*;
+
+    #[test]
+    fn alignment() {
+        // (pos, len, alignment, aligned)
+        for (pos, len, alignment, expected) in [
+            (0, 0, 512, true),
+            (0, 512, 512, true),
+            (512, 512, 512, true),
+            (512, 512, 4096, false),
+            (4096, 4096, 4096, true),
+            (4095, 1, 4096, false),
+            (0, 511, 512, false),
+            (0, 513, 512, false),
+            (1, 512, 512, false),
+            (511, 512, 512, false),
+            (1, 1, 1, true),
+            (i64::MAX, 1, 1, true),
+            (i64::MAX - 511, 512, 512, true),
+            (i64::MAX - 510, 512, 512, false),
+        ] {
+            assert_eq!(decide::is_aligned(pos, len, alignment), expected);
+        }
+    }
+
+    #[test]
+    fn padding() {
+        // (pos, block size, bytes before in the block, bytes after in the block)
+        for (pos, block, head, tail) in [
+            (0, 4096, 0, 0),
+            (1, 4096, 1, 4095),
+            (512, 4096, 512, 3584),
+            (4095, 4096, 4095, 1),
+            (4096, 4096, 0, 0),
+            (4097, 4096, 1, 4095),
+            (512, 512, 0, 0),
+            (511, 512, 511, 1),
+            (65535, 65536, 65535, 1),
+            (i64::MAX, 4096, 4095, 1),
+        ] {
+            assert_eq!(decide::head_padding(pos, block), head);
+            assert_eq!(decide::tail_padding(pos, block), tail);
+            // What is zeroed on both sides of a position makes a whole block, or nothing.
+            assert!(head + tail == 0 || head + tail == block);
+        }
+    }
+
+    #[test]
+    fn end_of_file() {
+        // (pos, len, end, past the end)
+        for (pos, len, end, expected) in [
+            (0, 0, 0, false),
+            (0, 1, 0, true),
+            (0, 4096, 4096, false),
+            (0, 4097, 4096, true),
+            (1, 4096, 4096, true),
+            (4096, 0, 4096, false),
+            (i64::MAX, 1, i64::MAX, true),
+            (i64::MAX, u64::MAX, i64::MAX, true),
+        ] {
+            assert_eq!(decide::goes_past(pos, len, end), expected);
+        }
+        // (pos, size, size of the file, result)
+        for (pos, size, i_size, expected) in [
+            (0, 4096, 4096, 4096),
+            (0, 4096, 4095, 4095),
+            (0, 4096, 1, 1),
+            (4096, 4096, 8191, 4095),
+            (4096, 512, 8192, 512),
+            (0, 0, 0, 0),
+            (i64::MAX - 1, 4096, i64::MAX, 1),
+        ] {
+            assert_eq!(decide::clamp_read(pos, size, i_size), expected);
+        }
+    }
+
+    #[test]
+    fn durability_at_the_start() {
+        assert_eq!(Durability::new(false, false), Durability::NotNeeded);
+        // `IOCB_SYNC` without `IOCB_DSYNC` does not occur, and asks for nothing.
+        assert_eq!(Durability::new(false, true), Durability::NotNeeded);
+        assert_eq!(Durability::new(true, false), Durability::WrittenThrough);
+        assert_eq!(Durability::new(true, true), Durability::Flush);
+    }
+
+    #[test]
+    fn plans_of_writes() {
+        let none = Reasons::NONE;
+        // All mappings, against all durabilities and both kinds of device.
+        for unwritten in [false, true] {
+            for new in [false, true] {
+                for shared in [false, true] {
+                    for dirty in [false, true] {
+                        for device in [false, true] {
+                            for durability in [
+                                Durability::NotNeeded,
+                                Durability::WrittenThrough,
+                                Durability::Flush,
+                            ] {
+                                let target = Target {
+                                    blocks: if unwritten {
+                                        Blocks::Unwritten
+                                    } else {
+                                        Blocks::Written
+                                    },
+                                    new,
+                                    shared,
+                                    dirty,
+                                };
+                                let plan = decide::plan_write(target, durability, || device);
+                                let pure = !unwritten && !new && !shared;
+
+                                assert_eq!(plan.zero_around, unwritten || new);
+                                assert_eq!(plan.reasons.is_empty(), pure);
+                                assert_eq!(
+                                    plan.reasons,
+                                    none.and_if(unwritten, Reasons::UNWRITTEN)
+                                        .and_if(shared, Reasons::COW)
+                                        .and_if(new, Reasons::NEW)
+                                );
+                                let fua = durability == Durability::WrittenThrough
+                                    && pure
+                                    && !dirty
+                                    && device;
+                                assert_eq!(plan.fua, fua);
+                                let after = if durability == Durability::WrittenThrough && !fua {
+                                    Durability::Flush
+                                } else {
+                                    durability
+                                };
+                                assert_eq!(plan.durability, after);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn device_is_asked_only_when_it_matters() {
+        let target = Target {
+            blocks: Blocks::Written,
+            new: false,
+            shared: false,
+            dirty: false,
+        };
+        let mut asked = false;
+        let mut ask = || {
+            asked = true;
+            true
+        };
+        decide::plan_write(target, Durability::NotNeeded, &mut ask);
+        decide::plan_write(target, Durability::Flush, &mut ask);
+        let new = Target {
+            new: true,
+            ..target
+        };
+        decide::plan_write(new, Durability::WrittenThrough, &mut ask);
+        assert!(!asked);
+    }
+
+    #[test]
+    fn zeroing_of_tails() {
+        // (write, zero around, end of the data, size of the file, zeroes)
+        for (write, around, end, i_size, expected) in [
+            (false, false, 100, 0, false),
+            (true, false, 99, 100, false),
+            (true, false, 100, 100, true),
+            (true, false, 101, 100, true),
+            (true, true, 1, 100, true),
+        ] {
+            assert_eq!(decide::zeroes_tail(write, around, end, || i_size), expected);
+        }
+    }
+
+    #[test]
+    fn landing_of_requests() {
+        let none = Reasons::NONE;
+        // A read with cached pages is completed where it ends: reads never drop pages.
+        assert_eq!(
+            decide::landing(false, none, false, || true),
+            Landing::Inline
+        );
+        assert_eq!(
+            decide::landing(true, none, false, || false),
+            Landing::Inline
+        );
+        assert_eq!(
+            decide::landing(true, none, false, || true),
+            Landing::Punt(Reasons::CACHED_PAGES)
+        );
+        // An error is never handled in interrupt context, not even that of a read.
+        for write in [false, true] {
+            assert_eq!(
+                decide::landing(write, none, true, || false),
+                Landing::Punt(Reasons::ERROR)
+            );
+        }
+        assert_eq!(
+            decide::landing(true, Reasons::COW, true, || true),
+            Landing::Punt(Reasons::COW.and(Reasons::ERROR))
+        );
+        for reason in [
+            Reasons::UNWRITTEN,
+            Reasons::COW,
+            Reasons::NEW,
+            Reasons::EXTENDING,
+            Reasons::SYNC,
+        ] {
+            assert_eq!(
+                decide::landing(true, reason, false, || false),
+                Landing::Punt(reason)
+            );
+        }
+    }
+
+    #[test]
+    fn settling_of_partial_requests() {
+        // (walk, size, partial, nowait, fails, waits)
+        for (walk, size, partial, nowait, fails, waits) in [
+            (Walk::Done, 0, false, false, false, false),
+            (Walk::Done, 4096, true, false, false, false),
+            (Walk::Fault, 0, true, false, true, false),
+            (Walk::Fault, 4096, false, false, true, false),
+            (Walk::Fault, 4096, true, false, false, true),
+            (Walk::Fault, 4096, true, true, false, false),
+            (Walk::FallBack, 0, false, false, false, true),
+            (Walk::FallBack, 4096, false, true, false, true),
+            (Walk::Failed, 0, true, false, true, false),
+            (Walk::Failed, 4096, true, true, true, false),
+        ] {
+            let settled = decide::settle(walk, size, partial, nowait);
+            assert_eq!(settled.fails, fails);
+            assert_eq!(settled.waits, waits);
+        }
+    }
+
+    #[test]
+    fn reported_errors() {
+        for (errno, expected) in [
+            (0, false),
+            (-11, false),
+            (-15, false),
+            (-5, true),
+            (-14, true),
+        ] {
+            assert_eq!(decide::is_reported(errno, -11, -15), expected);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! KUnit tests of what needs neither a file nor a device.
+
+use super::{
+    bio::EndedBio,
+    context::MaySleep,
+    flags::{
+        CallerFlags,
+        EndIoFlags,
+        MapFlags, //
+    },
+    iov_iter::IovIter,
+    request::{
+        HandOver,
+        Operations,
+        Prepared,
+        Share,
+        Submitter,
+        Unique, //
+    },
+};
+use crate::{
+    bindings,
+    prelude::*,
+    sync::{
+        Arc,
+        Completion, //
+    },
+    workqueue,
+};
+
+/// A request whose owner only says that it was there.
+enum Probe {}
+
+/// Drops tell when the request was let go of.
+struct Seal {
+    value: u32,
+    done: Arc<Completion>,
+}
+
+impl Operations for Probe {
+    type Shared = u32;
+    type Sealed = Seal;
+
+    fn bio_ended(_bio: EndedBio, _share: Share<Self>) {}
+
+    fn ioend_ended(_bio: EndedBio, _result: Result, _share: Share<Self>, _ctx: MaySleep) {}
+
+    fn punted(request: Unique<Self>, _ctx: MaySleep) {
+        request.into_sealed().done.complete_all();
+    }
+}
+
+fn ctx() -> MaySleep {
+    // SAFETY: KUnit runs tests in a kernel thread, without locks.
+    unsafe { MaySleep::assume() }
+}
+
+fn seal(value: u32) -> Result<Seal> {
+    Ok(Seal {
+        value,
+        done: Arc::pin_init(Completion::new(), GFP_KERNEL)?,
+    })
+}
+
+fn start() -> Result<Submitter<Probe>> {
+    Ok(Prepared::<Probe>::new(7, ctx())?.start())
+}
+
+#[macros::kunit_tests(rust_iomap)]
+mod cases {
+    use super::*;
+
+    #[test]
+    fn request_without_bios_is_the_submitters() -> Result {
+        let submitter = start()?;
+        assert_eq!(*submitter.shared(), 7);
+        let HandOver::Complete(mut request) = submitter.seal(seal(1)?, false) else {
+            return Err(EINVAL);
+        };
+        assert!(request.result().is_ok());
+        assert_eq!(request.sealed().value, 1);
+        assert_eq!(request.into_sealed().value, 1);
+
+        // Also if the submitter would have waited.
+        let submitter = start()?;
+        assert!(matches!(
+            submitter.seal(seal(1)?, true),
+            HandOver::Complete(_)
+        ));
+        Ok(())
+    }
+
+    #[test]
+    fn last_bio_owns_a_queued_request() -> Result {
+        let submitter = start()?;
+        let (first, last) = (submitter.share(), submitter.share());
+        assert!(first.finish().is_none());
+        assert!(matches!(submitter.seal(seal(2)?, false), HandOver::Queued));
+        let request = last.finish().ok_or(EINVAL)?;
+        assert_eq!(request.into_sealed().value, 2);
+        Ok(())
+    }
+
+    #[test]
+    fn bios_that_end_early_leave_the_request_alone() -> Result {
+        let submitter = start()?;
+        assert!(submitter.share().finish().is_none());
+        assert!(submitter.share().finish().is_none());
+        assert!(matches!(
+            submitter.seal(seal(3)?, false),
+            HandOver::Complete(_)
+        ));
+        Ok(())
+    }
+
+    #[test]
+    fn first_error_wins() -> Result {
+        let submitter = start()?;
+        assert!(!submitter.has_failed());
+        let share = submitter.share();
+        share.record_error(EIO);
+        assert!(submitter.has_failed() && share.has_failed());
+        submitter.record_error(EINVAL);
+        assert!(share.finish().is_none());
+        let HandOver::Complete(request) = submitter.seal(seal(4)?, false) else {
+            return Err(EINVAL);
+        };
+        assert_eq!(request.result().err(), Some(EIO));
+        Ok(())
+    }
+
+    #[test]
+    fn waiter_gets_the_request_back() -> Result {
+        // From the same task, as when it polls for its own bios.
+        let submitter = start()?;
+        let share = submitter.share();
+        let HandOver::Wait(waiter) = submitter.seal(seal(5)?, true) else {
+            return Err(EINVAL);
+        };
+        assert!(share.finish().is_none());
+        assert_eq!(waiter.wait(ctx()).into_sealed().value, 5);
+
+        // From another one, often enough that both orders of the race occur.
+        for round in 0..200 {
+            let submitter = start()?;
+            let share = submitter.share();
+            workqueue::system().try_spawn(GFP_KERNEL, move || {
+                if round % 2 == 0 {
+                    share.record_error(EIO);
+                }
+                // Nothing to own here: either the submitter is not done, or it waits.
+                drop(share.finish());
+            })?;
+            let request = match submitter.seal(seal(round)?, true) {
+                HandOver::Wait(waiter) => waiter.wait(ctx()),
+                HandOver::Complete(request) => request,
+                HandOver::Queued => return Err(EINVAL),
+            };
+            assert_eq!(request.result().is_err(), round % 2 == 0);
+            assert_eq!(request.into_sealed().value, round);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn punted_request_runs_on_the_queue() -> Result {
+        let submitter = start()?;
+        let sealed = seal(6)?;
+        let done = sealed.done.clone();
+        let HandOver::Complete(request) = submitter.seal(sealed, false) else {
+            return Err(EINVAL);
+        };
+        workqueue::system().enqueue(request);
+        done.wait_for_completion();
+        Ok(())
+    }
+
+    #[test]
+    fn flag_words_overlap_and_differ() {
+        // The reason why there are two types.
+        assert_eq!(
+            CallerFlags::FORCE_WAIT.into_raw(),
+            EndIoFlags::UNWRITTEN.into_raw()
+        );
+        assert_eq!(
+            CallerFlags::OVERWRITE_ONLY.into_raw(),
+            EndIoFlags::COW.into_raw()
+        );
+        // What C does not know is passed on.
+        assert_eq!(MapFlags::from_raw(0x8000).into_raw(), 0x8000);
+        // A feature that is off is never reported.
+        let none = MapFlags::from_raw(0);
+        assert!(!MapFlags::from_raw(0xffff).has(none));
+        assert!(!none.has(MapFlags::INTEGRITY));
+    }
+
+    #[test]
+    fn iterators_are_cut_and_restored() -> Result {
+        let mut buffer = KVec::from_elem(0xffu8, 4096, GFP_KERNEL)?;
+        let vec = bindings::kvec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        let mut raw: bindings::iov_iter = pin_init::zeroed();
+        // SAFETY: The iterator and the vector are valid for writes and live to the end of the test.
+        unsafe { bindings::iov_iter_kvec(&mut raw, bindings::ITER_DEST, &vec, 1, 4096) };
+        // SAFETY: As above.
+        let mut memory = unsafe { IovIter::from_raw(&mut raw) };
+
+        assert!(!memory.is_source() && !memory.is_user_backed());
+        let (consumed, left) = memory.truncated(1024, |memory| {
+            assert_eq!(memory.len(), 1024);
+            let consumed = memory.zero(512);
+            (consumed, memory.len())
+        });
+        assert_eq!((consumed, left), (512, 512));
+        assert_eq!(memory.len(), 4096 - 512);
+
+        // Back to the start, and never further.
+        memory.revert(8192);
+        assert_eq!(memory.len(), 4096);
+        assert_eq!(memory.zero(u64::MAX), 4096);
+        assert!(memory.is_empty());
+        assert!(buffer.iter().all(|&byte| byte == 0));
+        Ok(())
+    }
+
+    #[test]
+    fn iterators_know_their_direction() {
+        let vec = bindings::kvec {
+            iov_base: core::ptr::null_mut(),
+            iov_len: 0,
+        };
+        let mut raw: bindings::iov_iter = pin_init::zeroed();
+        // SAFETY: An empty iterator is valid.
+        unsafe { bindings::iov_iter_kvec(&mut raw, bindings::ITER_SOURCE, &vec, 1, 0) };
+        // SAFETY: As above.
+        let mut memory = unsafe { IovIter::from_raw(&mut raw) };
+        assert!(memory.is_source());
+        assert!(memory.source().is_some() && memory.dest().is_none());
+        assert_eq!(memory.zero(1), 0);
+    }
+}

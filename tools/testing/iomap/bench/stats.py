@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The statistics of the benchmark: small, seeded, standard library only."""
+
+import math
+import random
+from statistics import median, quantiles
+
+RESAMPLES = 2000
+
+
+def bootstrap(values, level=0.95, seed=1):
+    """The percentile bootstrap interval of the median of values.
+
+    The seed is fixed: one set of samples always gives one interval.
+    """
+    if not values:
+        raise ValueError("no samples")
+    rng = random.Random(seed)
+    n = len(values)
+    medians = sorted(median(rng.choices(values, k=n)) for _ in range(RESAMPLES))
+    tail = (1 - level) / 2
+    return (medians[math.floor(tail * (RESAMPLES - 1))],
+            medians[math.ceil((1 - tail) * (RESAMPLES - 1))])
+
+
+def spread(values):
+    """Half the interquartile range, relative to the median: the noise of one round."""
+    if len(values) < 2:
+        return 0.0
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return (high - low) / 2 / median(values)
+
+
+def pairs(samples):
+    """(c, rust) IOPS of every round that has both."""
+    rounds = {}
+    for sample in samples:
+        rounds.setdefault(sample["pair"], {})[sample["impl"]] = sample["iops"]
+    return [(both["c"], both["rust"]) for _, both in sorted(rounds.items())
+            if both.get("c") and both.get("rust")]
+
+
+def summary(samples):
+    """What the table shows of the samples of a row."""
+    out = {}
+    for impl in ("c", "rust"):
+        mine = [sample for sample in samples if sample["impl"] == impl]
+        if not mine:
+            continue
+        ios = sum(sample["ios"] for sample in mine)
+        out[impl] = {
+            "iops": median(sample["iops"] for sample in mine),
+            "spread": spread([sample["iops"] for sample in mine]),
+            # processor time of the whole guest for each I/O
+            "usr_us": 1e6 * sum(sample["usr"] for sample in mine) / ios if ios else 0,
+            "sys_us": 1e6 * sum(sample["sys"] for sample in mine) / ios if ios else 0,
+        }
+    both = pairs(samples)
+    if both:
+        ratios = [rust / c for c, rust in both]
+        low, high = bootstrap(ratios)
+        out["ratio"] = {"median": median(ratios), "low": low, "high": high,
+                        "spread": spread(ratios), "pairs": len(ratios)}
+    return out
+
+
+def geomean(values):
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None

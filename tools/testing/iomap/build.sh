@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Builds a kernel out of tree:  build.sh um-bench|um-test [make targets]
+# The result is $CACHE/build/<flavour>/linux, the log beside it in build.log.
+# NO_SYNC=1 leaves the tree as it is.
+# In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
+{
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+need_root "$@"
+
+flavour=${1:-}
+shift || :
+case $flavour in
+um-bench) arch=um fragments=(base-um bench) ;;
+um-test) arch=um fragments=(base-um test) ;;
+# These are only compiled, see check.sh: Rust alone, Rust without our option, no Rust.
+check-rust) arch=um fragments=(check rust-dio) ;;
+check-off) arch=um fragments=(check rust-off) ;;
+check-none) arch=um fragments=(check rust-none) ;;
+*) die "usage: $0 um-bench|um-test [make targets]" ;;
+esac
+
+lock build
+"$IOMAP_DIR/root.sh"
+[ -n "${NO_SYNC:-}" ] || "$IOMAP_DIR/source.sh"
+
+out=$BUILD/$flavour
+log=$out/build.log
+mkdir -p "$out" "$CACHE/ccache"
+
+# HOSTCC is the linker of host programs in Rust too, which takes one word: no ccache there.
+# What is not in the objects must not be in the key: the same source is a hit, whoever builds it.
+in_root_words
+kmake=("${IN_ROOT[@]}" env CCACHE_BASEDIR=/cache CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=5G
+	CCACHE_COMPILERCHECK=content CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime
+	KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026' KBUILD_BUILD_VERSION=1
+	KBUILD_BUILD_USER=iomap KBUILD_BUILD_HOST=dio
+	make -C "/cache/${TREE##*/}" O="/cache/${BUILD##*/}/$flavour" -j"$(nproc)" "ARCH=$arch"
+	LLVM=-"$LLVM_MAJOR" CC="ccache clang-$LLVM_MAJOR"
+	BINDGEN=/usr/local/bin/bindgen LIBCLANG_PATH="/usr/lib/llvm-$LLVM_MAJOR/lib")
+
+# A tree without our Kconfig has none of our options.
+wanted()
+{
+	local f line name
+
+	for f in "${fragments[@]}"; do
+		grep -E '^(# )?CONFIG_' "$IOMAP_DIR/configs/$f.config"
+	done | while read -r line; do
+		name=$(sed -E 's/^(# )?CONFIG_([A-Z0-9_]*).*/\2/' <<<"$line")
+		case $name in
+		IOMAP_*) grep -qE "^(menu)?config $name\$" "$TREE/fs/iomap/Kconfig" 2>/dev/null || continue ;;
+		esac
+		echo "$line"
+	done
+}
+
+fail()
+{
+	progress_end
+	# The first error is the one that matters; the rest follows from it.
+	grep -a -m 5 -A 4 -E '(^|[^a-z_])(error(\[E[0-9]+\])?:|fatal error|undefined (symbol|reference))|ld\.lld.*error|No rule to make' "$log" |
+		head -n 30 >&2 || tail -n 15 "$log" >&2
+	die "building $flavour failed: see $log"
+}
+
+wanted >"$out/.wanted.new"
+if ! cmp -s "$out/.wanted.new" "$out/.wanted" || [ ! -e "$out/.config" ]; then
+	say "configuring $flavour"
+	rm -f "$out/.wanted"
+	"${kmake[@]}" KCONFIG_ALLCONFIG="/cache/${BUILD##*/}/$flavour/.wanted.new" allnoconfig \
+		>"$log" 2>&1 </dev/null || fail
+	while read -r line; do
+		case $line in
+		CONFIG_*) grep -qxF "$line" "$out/.config" ||
+			die "the $flavour kernel did not take $line (a dependency is missing?): see tools/testing/iomap/configs" ;;
+		'# '*) ! grep -q "^$(cut -d' ' -f2 <<<"$line")=" "$out/.config" ||
+			die "the $flavour kernel did not take '$line': see tools/testing/iomap/configs" ;;
+		esac
+	done <"$out/.wanted.new"
+	mv "$out/.wanted.new" "$out/.wanted"
+fi
+rm -f "$out/.wanted.new"
+
+# Counts what the log tells of, against the last full build.
+steps()
+{
+	local n
+
+	n=$(grep -cE '^  [A-Z]+ ' "$log" || :)
+	[ -s "$out/.steps" ] && [ "$n" -le "$(cat "$out/.steps")" ] && n="$n of at most $(cat "$out/.steps")"
+	echo "$n"
+}
+
+say "building $flavour ($(nproc) jobs), log in $log"
+start=$(date +%s)
+"${kmake[@]}" "$@" >"$log" 2>&1 </dev/null &
+pid=$!
+trap 'progress_end; { kill -KILL "$pid" && wait "$pid"; } 2>/dev/null || :' EXIT
+trap 'exit 130' INT TERM
+while kill -0 "$pid" 2>/dev/null; do
+	progress "$flavour: $(steps) steps, $(tail -n 1 "$log" | cut -c1-60)"
+	sleep 1
+done
+wait "$pid" || fail
+trap - EXIT
+progress_end
+n=$(grep -cE '^  [A-Z]+ ' "$log" || :)
+[ "$n" -le "$(cat "$out/.steps" 2>/dev/null || echo 0)" ] || echo "$n" >"$out/.steps"
+say "$flavour built in $(($(date +%s) - start)) s"
+exit 0
+}

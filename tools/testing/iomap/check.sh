@@ -1,0 +1,173 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The checks that need no running kernel. Prints "ok NAME" or "FAIL NAME: why" for each, on stdout,
+# and fails if one failed. What the tools said is in $CACHE/check/NAME.log.
+#
+#   check.sh [NAME...]      patches rustfmt checkpatch unsafe build clippy panicking exports c-free off none
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+need_root "$@"
+
+logs=$CACHE/check
+mkdir -p "$logs"
+failed=0
+
+ok()
+{
+	echo "ok $name${1:+ ($1)}"
+}
+
+fail()
+{
+	echo "FAIL $name: $1"
+	failed=1
+}
+
+our_files()
+{
+	(cd "$PROJECT" && find fs rust samples -type f -name "$1" 2>/dev/null | sort)
+}
+
+wants()
+{
+	name=$1 log=$logs/$1.log
+	[ "${#only[@]}" -eq 0 ] || [[ " ${only[*]} " == *" $1 "* ]]
+}
+
+nm()
+{
+	in_root "llvm-nm-$LLVM_MAJOR" "$@" 2>/dev/null </dev/null
+}
+
+# Messages of compilers about our files, which are at their place in the tree.
+about_ours()
+{
+	local f
+
+	for f in $(our_files '*.rs') $(our_files '*.[ch]'); do
+		grep -anF "$f:" "$1" || :
+	done | grep -aE 'warning|error|-->' || :
+}
+
+only=("$@")
+"$IOMAP_DIR/root.sh"
+"$IOMAP_DIR/source.sh"
+tree=/cache/${TREE##*/}
+build=/cache/${BUILD##*/}
+
+if wants patches; then
+	if "$IOMAP_DIR/overlay.sh" try "${KSRC:-$SRC}" >"$log" 2>&1; then
+		ok "$(find "$PROJECT/patches" -name '*.patch' | wc -l) in order, without fuzz"
+	else
+		fail "$(tail -n 1 "$log")"
+	fi
+fi
+
+if wants rustfmt; then
+	mapfile -t files < <(our_files '*.rs')
+	if in_root rustfmt --check --edition 2021 --config-path "$tree/.rustfmt.toml" "${files[@]/#//project/}" >"$log" 2>&1 </dev/null; then
+		ok "${#files[@]} files"
+	else
+		fail "$(grep -c '^Diff in' "$log") places differ, see $log"
+	fi
+fi
+
+if wants checkpatch; then
+	# Author and sign-off are added when a series is sent.
+	mapfile -t files < <(our_files '*.[ch]'; our_files '*.rs'; our_files Kconfig)
+	: >"$log"
+	(cd "$PROJECT" && find patches -name '*.patch' | sort) | while read -r p; do
+		in_root perl "$tree/scripts/checkpatch.pl" "--root=$tree" --no-signoff --terse --show-types \
+			--ignore FILE_PATH_CHANGES,NOT_UNIFIED_DIFF,EMAIL_SUBJECT "/project/$p" </dev/null || :
+	done >>"$log" 2>&1
+	in_root perl "$tree/scripts/checkpatch.pl" "--root=$tree" --terse --show-types --ignore FILE_PATH_CHANGES \
+		-f "${files[@]/#//project/}" >>"$log" 2>&1 </dev/null || :
+	errors=$(grep -c ' ERROR:' "$log" || :)
+	if [ "$errors" -eq 0 ] && grep -q '^total:' "$log"; then
+		ok "$(grep -c ' WARNING:' "$log" || :) warnings"
+	else
+		fail "$errors errors, the first: $(grep -m 1 ' ERROR:' "$log" || tail -n 1 "$log")"
+	fi
+fi
+
+if wants unsafe; then
+	# Blocks, functions and impls; comments do not count.
+	count()
+	{
+		cat "$@" | sed 's,//.*,,' | grep -owE 'unsafe' | wc -l
+	}
+	mapfile -t inner < <(find "$PROJECT/fs/iomap/direct_io" "$PROJECT/fs/iomap/tests" -name '*.rs' 2>/dev/null)
+	mapfile -t outer < <(find "$PROJECT/rust/kernel" -name '*.rs')
+	bad=$(grep -nE '\bunsafe\b' "${inner[@]}" | grep -vE ':[0-9]+:\s*//' | head -n 1 || :)
+	if [ -z "$bad" ]; then
+		ok "fs/iomap/direct_io.rs $(count "$PROJECT/fs/iomap/direct_io.rs"), fs/iomap/direct_io/ 0, rust/kernel/ $(count "${outer[@]}")"
+	else
+		fail "${bad#"$PROJECT/"}"
+	fi
+fi
+
+# One build with every warning on serves several checks.
+if wants clippy || wants build || wants panicking || wants exports || wants c-free; then
+	name=build log=$logs/build.log
+	# A file that is not compiled warns of nothing.
+	rm -f "$BUILD"/check-rust/{rust/kernel.o,rust/helpers/helpers.o,fs/iomap/direct_io*.o}
+	if NO_SYNC=1 "$IOMAP_DIR/build.sh" check-rust CLIPPY=1 W=1 prepare fs/iomap/ >"$log" 2>&1; then
+		! wants build || ok "IOMAP_DIO_RUST=y IOMAP_DIO_COMPARE=n"
+		cp "$BUILD/check-rust/build.log" "$logs/clippy.log"
+	else
+		fail "the kernel crate or fs/iomap/ does not build, see $log"
+	fi
+	dir=$build/check-rust/fs/iomap
+	if wants clippy; then
+		warnings=$(about_ours "$logs/clippy.log")
+		if [ -z "$warnings" ]; then ok "CLIPPY=1 W=1"; else fail "$(head -n 1 <<<"$warnings"), see $log"; fi
+	fi
+	if wants panicking; then
+		bad=$(nm -u --demangle "$dir/direct_io.o" | grep -E 'core.*panick|panic' || :)
+		if [ -z "$bad" ] && nm "$dir/direct_io.o" | grep -q iomap_dio; then
+			ok "direct_io.o refers to no core::panicking"
+		else
+			fail "direct_io.o refers to ${bad:-nothing at all}"
+		fi
+	fi
+	if wants exports; then
+		bad=
+		# shellcheck disable=SC2013 # one word a line
+		for s in $(sed -n 's/^EXPORT_SYMBOL_GPL(\(.*\));/\1/p' "$TREE/fs/iomap/direct-io.c"); do
+			nm -a "$dir/built-in.a" | grep -qw "__export_symbol_$s" || bad+=" $s is not exported;"
+			# #[export] makes rustc compare the signature with the one in the C header.
+			grep -B 3 -E "fn (rust_)?$s\b" "$PROJECT/fs/iomap/direct_io.rs" | grep -q '#\[export\]' || bad+=" $s has no #[export];"
+		done
+		if [ -z "$bad" ]; then ok; else fail "$bad"; fi
+	fi
+fi
+
+if wants off || wants c-free; then
+	name=off log=$logs/off.log
+	if NO_SYNC=1 "$IOMAP_DIR/build.sh" check-off prepare fs/iomap/ >"$log" 2>&1; then
+		! wants off || ok "IOMAP_DIO_RUST=n"
+	else
+		fail "IOMAP_DIO_RUST=n does not build, see $log"
+	fi
+	if wants c-free; then
+		# The functions of the C file, save for those that the Rust one has as well.
+		nm "$build/check-off/fs/iomap/direct-io.o" | sed -n 's/.* [tT] //p' | sort -u >"$log.c"
+		nm "$build/check-rust/fs/iomap/built-in.a" | sed -n 's/.* [tT] //p' | sort -u >"$log.rust"
+		grep -E '^(iomap_|__iomap)' "$log.c" | comm -12 - "$log.rust" >"$log" || :
+		bad=$(grep -vE '^(iomap_dio_rw|__iomap_dio_rw|iomap_dio_complete|iomap_dio_bio_end_io|iomap_finish_ioend_direct|__iomap_dio_read_simple)$' "$log" | head -n 1 || :)
+		if [ -s "$log.c" ] && [ -s "$log.rust" ] && [ -z "$bad" ] && ! grep -q '^c_' "$log.rust"; then
+			ok "without IOMAP_DIO_COMPARE nothing of direct-io.c is built"
+		else
+			fail "${bad:-a c_ symbol} of direct-io.c is in the build without IOMAP_DIO_COMPARE"
+		fi
+	fi
+fi
+
+if wants none; then
+	if NO_SYNC=1 "$IOMAP_DIR/build.sh" check-none prepare fs/iomap/ >"$log" 2>&1; then
+		ok "RUST=n"
+	else
+		fail "RUST=n does not build, see $log"
+	fi
+fi
+exit $failed

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A random mix of everything that can happen to a file, against a model in memory.
+ *
+ * The sequence follows from the seed alone, so both implementations run the same one and every
+ * result can be compared.
+ */
+#define _GNU_SOURCE
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "dio_test.h"
+
+#define MIX_MAX		(8 * MiB)	/* the file never grows beyond this */
+#define PAGE		4096U
+
+struct mix {
+	struct engine *eng;
+	enum engine_kind kind;
+	u64 rng;
+	int dfd, bfd;		/* direct, buffered */
+	u8 *map;
+	u8 *data;		/* the model: bytes at and beyond size are zero */
+	u64 size;
+	u8 *tmp;
+	const char *name;
+	char clone_name[64];
+	u64 clone_hash;
+	int op;
+};
+
+static void model_write(struct mix *m, u64 off, const void *buf, size_t len)
+{
+	memcpy(m->data + off, buf, len);
+	m->size = max(m->size, off + len);
+}
+
+static void model_resize(struct mix *m, u64 size)
+{
+	if (size < m->size)
+		memset(m->data + size, 0, m->size - size);
+	m->size = size;
+}
+
+static void check_range(struct mix *m, const char *what, const void *buf, u64 off, size_t len)
+{
+	size_t diff = first_diff(buf, m->data + off, len);
+
+	CHECK(!memcmp(buf, m->data + off, len),
+	      "op %d: %s of %zu at %llu: wrong data from byte %llu: %02x, not %02x", m->op, what,
+	      len, (unsigned long long)off, (unsigned long long)(off + diff),
+	      ((const u8 *)buf)[diff], m->data[off + diff]);
+}
+
+/* Below a block, some blocks, or up to what is possible */
+static u32 pick_len(struct mix *m, u32 unit, u64 space)
+{
+	u64 len, big;
+
+	switch (rnd_below(&m->rng, 8)) {
+	case 0 ... 2:
+		len = (rnd_below(&m->rng, 15) + 1) * SECTOR;
+		break;
+	case 3 ... 5:
+		len = (rnd_below(&m->rng, 16) + 1) * max(env.blksz, unit);
+		break;
+	case 6:
+		len = (rnd_below(&m->rng, 64) + 1) * 4 * KiB;
+		break;
+	default:
+		big = min(space, (u64)ENG_MAX_IO);
+		len = rnd_below(&m->rng, big) + 1;
+		break;
+	}
+	len = min(len, (u64)ENG_MAX_IO);
+	len = min((len + unit - 1) / unit * unit, space / unit * unit);
+	return max(len, (u64)unit);
+}
+
+static s64 read_result(const struct mix *m, const struct req *r)
+{
+	return r->off >= m->size ? 0 : min(m->size - r->off, (u64)r->len);
+}
+
+/* btrfs ends a request early where it would have to block; the others do all of it or nothing. */
+static bool nowait_done(const struct mix *m, const struct req *r)
+{
+	if (r->res == -EAGAIN || r->res == -EOPNOTSUPP)
+		return false;
+	if (!strcmp(env.fstype, "btrfs") && r->res > 0)
+		return r->res == (r->write ? r->len : read_result(m, r));
+	return true;
+}
+
+/*
+ * One to ENG_DEPTH direct requests in flight, each in its own part of the file. A batch that reads
+ * and writes stays inside the file, because where a read ends must not depend on which of them is
+ * first.
+ */
+static void op_direct(struct mix *m)
+{
+	bool async = m->kind >= ENG_AIO;
+	int n = async ? 1 + rnd_below(&m->rng, ENG_DEPTH) : 1;
+	int style = rnd_below(&m->rng, 3);	/* 0 read, 1 write, 2 both */
+	u64 limit = style == 2 && n > 1 ? m->size : MIX_MAX;
+	u64 slot = limit / n / PAGE * PAGE;
+	/* In XFS this is so once a file shares extents with another, which op_clone() does. */
+	bool buffered = env.subblock_buffered || env.reflink;
+	/* A polled write of less may wait for itself: see poll_wait(). */
+	bool whole = (n > 1 && buffered) || m->kind == ENG_URING_POLL;
+	u32 unit = whole ? max(env.blksz, PAGE) : SECTOR;
+	struct req reqs[ENG_DEPTH];
+	struct req retry[ENG_DEPTH];
+	int again = 0;
+
+	if (!slot)
+		return;
+	memset(reqs, 0, sizeof(reqs));
+	for (int i = 0; i < n; i++) {
+		struct req *r = &reqs[i];
+		u64 within = rnd_below(&m->rng, slot / unit) * unit;
+
+		r->fd = m->dfd;
+		r->write = style == 2 ? rnd_below(&m->rng, 2) : (u64)style;
+		r->off = i * slot + within;
+		r->len = pick_len(m, unit, slot - within);
+		r->shift = rnd_below(&m->rng, PAGE / env.mem_align) * env.mem_align;
+		r->vec = !rnd_below(&m->rng, 3);
+		r->seed = rnd_next(&m->rng);
+		switch (rnd_below(&m->rng, 16)) {
+		case 0 ... 2: r->rwf = RWF_NOWAIT; break;
+		case 3: r->rwf = r->write ? RWF_DSYNC : 0; break;
+		case 4: r->rwf = r->write ? RWF_SYNC : 0; break;
+		case 5: r->rwf = m->kind <= ENG_VEC ? RWF_HIPRI : 0; break;
+		}
+		eng_prep(m->eng, i, r);
+		if (r->write) {
+			fill(m->tmp, r->len, r->seed);
+			req_put_data(r, m->tmp);
+		}
+	}
+	eng_run(m->eng, reqs, n);
+
+	/* A defect of the C code: see poll_wait(). Again, without polling. */
+	for (int i = 0; i < n; i++)
+		if (m->kind == ENG_URING_POLL && reqs[i].write && reqs[i].res == -ETIMEDOUT &&
+		    strcmp(env.impl, "rust"))
+			reqs[i].res = xpwritev2(m->dfd, reqs[i].iov, reqs[i].niov, reqs[i].off, 0);
+
+	/* What would have blocked, now or half way, is done again without the flag. */
+	for (int i = 0; i < n; i++)
+		if ((reqs[i].rwf & RWF_NOWAIT) && !nowait_done(m, &reqs[i])) {
+			retry[again] = reqs[i];
+			retry[again].rwf = 0;
+			again++;
+		}
+	if (again) {
+		eng_run(m->eng, retry, again);
+		for (int i = n - 1; i >= 0; i--)
+			if (again && retry[again - 1].arena == reqs[i].arena)
+				reqs[i].res = retry[--again].res;
+	}
+
+	/* All writes happened before the reads of the next operation, so the model takes them now */
+	for (int i = 0; i < n; i++) {
+		struct req *r = &reqs[i];
+
+		if (!r->write)
+			continue;
+		rec("%d: write off=%llu len=%u -> %lld", m->op, (unsigned long long)r->off,
+		    r->len, (long long)r->res);
+		CHECK(r->res == r->len, "op %d: direct write of %u at %llu: %lld", m->op, r->len,
+		      (unsigned long long)r->off, (long long)r->res);
+	}
+	for (int i = 0; i < n; i++) {
+		struct req *r = &reqs[i];
+		s64 want;
+
+		if (r->write)
+			continue;
+		want = read_result(m, r);
+		CHECK(r->res == want, "op %d: direct read of %u at %llu: %lld, not %lld", m->op,
+		      r->len, (unsigned long long)r->off, (long long)r->res, (long long)want);
+		req_check_guards(r);
+		req_get_data(r, m->tmp, want);
+		check_range(m, "direct read", m->tmp, r->off, want);
+		rec("%d: read off=%llu len=%u -> %lld %016llx", m->op, (unsigned long long)r->off,
+		    r->len, (long long)r->res, (unsigned long long)hash(m->tmp, want));
+	}
+	for (int i = 0; i < n; i++)
+		if (reqs[i].write) {
+			fill(m->tmp, reqs[i].len, reqs[i].seed);
+			model_write(m, reqs[i].off, m->tmp, reqs[i].len);
+		}
+}
+
+static u64 pick_off(struct mix *m, u64 limit)
+{
+	static const u32 units[] = { 1, SECTOR, 4096 };
+	u32 unit = units[rnd_below(&m->rng, ARRAY_SIZE(units))];
+
+	return rnd_below(&m->rng, max(limit / unit, 1ULL)) * unit;
+}
+
+static void op_buffered_write(struct mix *m)
+{
+	u64 off = pick_off(m, MIX_MAX);
+	size_t len = min(rnd_below(&m->rng, 256 * KiB) + 1, MIX_MAX - off);
+
+	fill(m->tmp, len, rnd_next(&m->rng));
+	write_all(m->bfd, m->tmp, len, off);
+	model_write(m, off, m->tmp, len);
+}
+
+static void op_buffered_read(struct mix *m)
+{
+	u64 off = pick_off(m, MIX_MAX);
+	size_t len = min(rnd_below(&m->rng, 1 * MiB) + 1, MIX_MAX - off);
+	s64 want = off >= m->size ? 0 : min(m->size - off, len);
+	s64 ret = xpread(m->bfd, m->tmp, len, off);
+
+	CHECK(ret == want, "op %d: buffered read of %zu at %llu: %lld, not %lld", m->op, len,
+	      (unsigned long long)off, (long long)ret, (long long)want);
+	check_range(m, "buffered read", m->tmp, off, want);
+}
+
+static void op_mmap(struct mix *m, bool write)
+{
+	u64 off;
+	size_t len;
+
+	if (!m->size)
+		return;
+	off = rnd_below(&m->rng, m->size);
+	len = min(rnd_below(&m->rng, 64 * KiB) + 1, m->size - off);
+	if (write) {
+		fill(m->tmp, len, rnd_next(&m->rng));
+		memcpy(m->map + off, m->tmp, len);
+		model_write(m, off, m->tmp, len);
+	} else {
+		check_range(m, "mmap read", m->map + off, off, len);
+	}
+}
+
+static void op_truncate(struct mix *m)
+{
+	u64 size = pick_off(m, MIX_MAX);
+
+	CHECK(!ftruncate(m->bfd, size), "op %d: truncate: %s", m->op, strerror(errno));
+	model_resize(m, size);
+}
+
+static void op_fallocate(struct mix *m)
+{
+	static const int modes[] = {
+		0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_ZERO_RANGE,
+	};
+	int mode = modes[rnd_below(&m->rng, ARRAY_SIZE(modes))];
+	u64 off = pick_off(m, MIX_MAX);
+	u64 len = min(rnd_below(&m->rng, 512 * KiB) + 1, MIX_MAX - off);
+
+	if (fallocate(m->bfd, mode, off, len)) {
+		CHECK(errno == EOPNOTSUPP, "op %d: fallocate mode %d: %s", m->op, mode,
+		      strerror(errno));
+		return;
+	}
+	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) {
+		u64 end = min(off + len, m->size);
+
+		if (off < end)
+			memset(m->data + off, 0, end - off);
+	}
+	if (!(mode & FALLOC_FL_KEEP_SIZE))
+		m->size = max(m->size, off + len);
+}
+
+/* What a clone shares with the file must not change with it. */
+static void op_clone(struct mix *m)
+{
+	int fd;
+
+	if (!env.reflink)
+		return;
+	if (m->clone_hash) {
+		u64 h = file_hash(m->clone_name);
+
+		CHECK(h == m->clone_hash, "op %d: the clone changed with the file", m->op);
+	}
+	fd = xopen(m->clone_name, O_RDWR | O_CREAT | O_TRUNC);
+	CHECK(!ioctl(fd, FICLONE, m->bfd), "op %d: FICLONE: %s", m->op, strerror(errno));
+	close(fd);
+	m->clone_hash = hash(m->data, m->size);
+}
+
+static void mix(const void *arg)
+{
+	enum engine_kind kind = (enum engine_kind)(uintptr_t)arg;
+	int nops = max(400 * env.scale / 100, 20U);
+	struct mix m = { .kind = kind, .rng = env.seed * 1000 + kind };
+	char name[64];
+
+	snprintf(name, sizeof(name), "mix-%s", engine_names[kind]);
+	snprintf(m.clone_name, sizeof(m.clone_name), "mix-%s.clone", engine_names[kind]);
+	m.name = name;
+	m.eng = eng_open(kind);
+	m.bfd = xopen(name, O_RDWR | O_CREAT | O_TRUNC);
+	m.dfd = xopen(name, O_RDWR | O_DIRECT);
+	m.data = xalloc(MIX_MAX);
+	m.tmp = xalloc(MIX_MAX);
+	m.map = mmap(NULL, MIX_MAX, PROT_READ | PROT_WRITE, MAP_SHARED, m.bfd, 0);
+	CHECK(m.map != MAP_FAILED, "mmap: %s", strerror(errno));
+
+	/* No queue that can poll: the kernel says so at the first request */
+	if (kind == ENG_URING_POLL) {
+		s64 ret;
+
+		write_all(m.dfd, m.tmp, PAGE, 0);
+		model_write(&m, 0, m.tmp, PAGE);
+		ret = eng_read(m.eng, m.dfd, m.tmp, PAGE, 0, 0);
+		if (ret == -EOPNOTSUPP)
+			skip("%s does not poll", env.disk);
+		CHECK(ret == PAGE, "polled read: %lld", (long long)ret);
+	}
+
+	if (kind == ENG_URING_POLL)
+		set_io_timeout("1000");
+	for (m.op = 0; m.op < nops; m.op++) {
+		switch (rnd_below(&m.rng, 20)) {
+		case 0 ... 9: op_direct(&m); break;
+		case 10: case 11: op_buffered_write(&m); break;
+		case 12: op_buffered_read(&m); break;
+		case 13: op_mmap(&m, true); break;
+		case 14: op_mmap(&m, false); break;
+		case 15: op_truncate(&m); break;
+		case 16: case 17: op_fallocate(&m); break;
+		case 18:
+			if (rnd_below(&m.rng, 4))
+				op_clone(&m);
+			else
+				CHECK(!fsync(m.bfd), "op %d: fsync: %s", m.op, strerror(errno));
+			break;
+		case 19:
+			if (rnd_below(&m.rng, 2))
+				drop_cache(m.bfd);
+			else
+				CHECK(!fdatasync(m.dfd), "op %d: fdatasync: %s", m.op,
+				      strerror(errno));
+			break;
+		}
+		CHECK(file_size(m.bfd) == m.size, "op %d: size %llu, not %llu", m.op,
+		      (unsigned long long)file_size(m.bfd), (unsigned long long)m.size);
+	}
+	if (kind == ENG_URING_POLL)
+		set_io_timeout("30000");
+	check_file(name, m.data, m.size);
+	rec("end: size=%llu %016llx", (unsigned long long)m.size,
+	    (unsigned long long)hash(m.data, m.size));
+	if (m.clone_hash) {
+		CHECK(file_hash(m.clone_name) == m.clone_hash, "the clone changed with the file");
+		keep(m.clone_name);
+	}
+	eng_close(m.eng);
+	close(m.dfd);
+	close(m.bfd);
+	drop_all_caches();
+	check_file(name, m.data, m.size);
+	keep(name);
+}
+
+#define MIX(kind, name) { "mix-" name, mix, (void *)kind }
+const struct test_case mix_cases[] = {
+	MIX(ENG_SYNC, "sync"),
+	MIX(ENG_VEC, "vec"),
+	MIX(ENG_AIO, "libaio"),
+	MIX(ENG_URING, "io_uring"),
+	MIX(ENG_URING_FIXED, "io_uring-fixed"),
+	MIX(ENG_URING_POLL, "io_uring-poll"),
+	{ }
+};

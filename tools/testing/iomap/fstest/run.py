@@ -1,0 +1,541 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Runs the file system tests in a guest.
+
+For each configuration (a file system with options on a device) and each implementation of direct
+I/O in the kernel: makes the file system, runs the cases of dio_test on it, mounts it again and
+looks whether all is still there, runs fio with verification, and the checker of the file system.
+Then compares what the two implementations answered, request by request.
+
+Results go to OUT/results.jsonl, a line each, as they come: {"start": NAME} and
+{"name": NAME, "status": "pass"|"fail"|"skip", "reason": ..., "ms": ...}; the last line is
+{"done": true}. Who reads them knows from this what a guest that died was doing.
+
+Names are CONFIG/IMPL/CASE and diff/CONFIG/CASE.
+"""
+
+import argparse
+import dataclasses
+import fnmatch
+import json
+import mmap
+import os
+import subprocess
+import sys
+import time
+
+MIB = 1 << 20
+DEV_MIB = 400
+MNT = "/mnt/fstest"
+SWITCH = "/sys/kernel/iomap/dio_impl"
+NULLB = "/sys/kernel/config/nullb"
+TRACING = "/sys/kernel/tracing"
+
+# What run.py itself tests around the cases of dio_test
+OWN_CASES = ["which-impl", "fio-verify", "remount", "fsck", "pins"]
+# Not every configuration needs every case: these show what differs on another device.
+SMOKE = ["mix-*", "holes", "unwritten-*", "eof-reads", "append-*", "extend", "sync-writes",
+         "fragments", "coherent", "cached-async", "which-impl", "remount", "fsck"]
+
+
+@dataclasses.dataclass
+class Config:
+    name: str
+    fstype: str
+    mkfs: list
+    check: list
+    device: str = "null"
+    reflink: bool = False
+    stable_writes: bool = False
+    only: list = dataclasses.field(default_factory=lambda: ["*"])
+    # An optional one is skipped, visibly, where tools or kernel cannot do it.
+    optional: bool = False
+    knob: str = ""      # file to write 1 to before the mount
+    flip: bool = False  # also while the implementation changes all the time
+
+
+EXT = ["-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]
+E2FSCK = ["e2fsck", "-fn"]
+XFS = ["mkfs.xfs", "-q", "-f", "-K", "-d", f"size={DEV_MIB}m"]
+XFS_REPAIR = ["xfs_repair", "-n"]
+
+CONFIGS = [
+    Config("ext4-4k", "ext4", ["mkfs.ext4", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"], E2FSCK,
+           flip=True),
+    Config("ext4-1k", "ext4", ["mkfs.ext4", *EXT, "-b", "1024", "@", f"{DEV_MIB}M"], E2FSCK),
+    Config("xfs", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True, flip=True),
+    Config("xfs-noreflink", "xfs", [*XFS, "-m", "reflink=0", "@"], XFS_REPAIR),
+    Config("xfs-bounce", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
+           stable_writes=True, flip=True),
+    Config("btrfs", "btrfs", ["mkfs.btrfs", "-q", "-f", "-K", "-b", f"{DEV_MIB}M", "@"],
+           ["btrfs", "check", "--readonly"], reflink=True),
+    Config("f2fs", "f2fs", ["mkfs.f2fs", "-q", "-f", "-t", "0", "@", str(DEV_MIB * MIB // 512)],
+           ["fsck.f2fs", "--dry-run"]),
+    # A RAM disk completes everything before the submission returns.
+    Config("ext4-ram", "ext4", ["mkfs.ext4", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"], E2FSCK,
+           device="ram", only=SMOKE),
+    # Late completion by a timer, and a volatile cache with FUA
+    Config("xfs-timer", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
+           device="null-timer", only=SMOKE),
+    Config("ext2", "ext2", ["mke2fs", "-t", "ext2", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"],
+           E2FSCK, device="ram", only=["mix-sync", "mix-libaio", "holes", "eof-reads", "extend",
+                                       "remount", "fsck"], optional=True),
+    Config("xfs-alwayscow", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
+           only=SMOKE, optional=True, knob="/sys/fs/xfs/debug/always_cow"),
+    Config("xfs-zoned", "xfs", ["mkfs.xfs", "-q", "-f", "-r", "zoned=1", "@"], XFS_REPAIR,
+           device="null-zoned", reflink=False, only=["mix-sync", "mix-io_uring", "holes",
+                                                     "eof-reads", "remount"], optional=True),
+]
+
+
+def matches(name, patterns):
+    """A pattern is a glob over the whole name or a part of it; no pattern means everything."""
+    return not patterns or any(fnmatch.fnmatchcase(name, p) or p in name for p in patterns)
+
+
+def wants(config, case):
+    return any(fnmatch.fnmatchcase(case, p) for p in config.only)
+
+
+def plan(cases, impls, patterns):
+    """[(config, impl, [case, ...])] and the set of diff names, as selected by the patterns."""
+    runs, diffs = [], set()
+    both = "rust" in impls and "c" in impls
+    for config in CONFIGS:
+        wanted = [c for c in cases + OWN_CASES if wants(config, c) and c != "flip"]
+        compared = set()
+        if both:
+            compared = {c for c in wanted if c not in OWN_CASES
+                        and matches(f"diff/{config.name}/{c}", patterns)}
+            diffs |= {f"diff/{config.name}/{c}" for c in compared}
+        for impl in impls:
+            chosen = [c for c in wanted
+                      if c in compared or matches(f"{config.name}/{impl}/{c}", patterns)]
+            if chosen:
+                runs.append((config, impl, chosen))
+        if both and config.flip and matches(f"{config.name}/both/flip", patterns):
+            runs.append((config, "both", ["flip"]))
+    return runs, diffs
+
+
+def parse_line(line):
+    """What a line of dio_test says: ("start", name), ("result", name, status, reason),
+    ("time", name, ms) or None."""
+    words = line.split(None, 3)
+    if len(words) >= 2 and words[0] == "START":
+        return ("start", words[1])
+    if len(words) >= 3 and words[0] == "RESULT" and words[2] in ("pass", "fail", "skip"):
+        return ("result", words[1], words[2], words[3].strip() if len(words) > 3 else "")
+    if line.startswith("# ") and " took " in line and line.rstrip().endswith(" ms"):
+        return ("time", words[1], int(line.split()[-2]))
+    return None
+
+
+def read_record(path):
+    """A record of dio_test: what each case observed, in order."""
+    record = {}
+    try:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            for line in f:
+                case, _, fact = line.rstrip("\n").partition("\t")
+                record.setdefault(case, []).append(fact)
+    except FileNotFoundError:
+        pass
+    return record
+
+
+def compare(c, rust):
+    """Where two lists of facts differ first, in words; "" if nowhere."""
+    for i, (a, b) in enumerate(zip(c, rust)):
+        if a != b:
+            return f"line {i + 1}: C: {a!r}, Rust: {b!r}"
+    if len(c) != len(rust):
+        return f"C recorded {len(c)} facts, Rust {len(rust)}"
+    return ""
+
+
+def switch_value(text):
+    """The chosen word of "rust", "c" or "[rust] c"."""
+    text = text.strip()
+    if "[" in text:
+        return text[text.index("[") + 1:text.index("]")]
+    return text
+
+
+def trace_caller(text):
+    """The function that the first iomap_iter event in a trace names as its caller."""
+    for line in text.splitlines():
+        if " iomap_iter: " in line and " caller " in line:
+            return line.split(" caller ", 1)[1].split("+")[0].strip()
+    return ""
+
+
+class Failure(Exception):
+    pass
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as f:
+        f.write(str(text))
+
+
+def read(path):
+    with open(path, encoding="ascii") as f:
+        return f.read()
+
+
+def command(argv, timeout=300):
+    """Runs it; what it said, if it failed."""
+    try:
+        p = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, timeout=timeout, check=False)
+    except FileNotFoundError:
+        raise Failure(f"{argv[0]}: not installed") from None
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{argv[0]}: took more than {timeout} s") from None
+    if p.returncode:
+        said = p.stdout.decode(errors="replace").strip().replace("\n", "; ")
+        raise Failure(f"{' '.join(argv)}: exit {p.returncode}: {said[-400:]}")
+    return p.stdout.decode(errors="replace")
+
+
+class Devices:
+    """Disks in memory. What is on them stays, so that stale data can be noticed."""
+
+    def __init__(self, override=None):
+        self.override = override
+        self.disks = {}
+
+    def get(self, kind):
+        if self.override:
+            return self.override
+        if kind not in self.disks:
+            disk = self.make(kind)
+            if kind != "null-zoned":
+                self.dirty(disk)
+            self.disks[kind] = disk
+        return self.disks[kind]
+
+    @staticmethod
+    def make(kind):
+        if kind == "ram":
+            if not os.path.exists("/sys/block/ram0"):
+                raise Failure("no /dev/ram0: CONFIG_BLK_DEV_RAM")
+            return "ram0"
+        if not os.path.isdir(NULLB):
+            raise Failure(f"{NULLB} is missing: CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS")
+        disk = {"null": "nullb0", "null-timer": "nullb1", "null-zoned": "nullb2"}[kind]
+        attrs = {"size": DEV_MIB, "blocksize": 512, "memory_backed": 1, "submit_queues": 2,
+                 "poll_queues": 1, "irqmode": 1}
+        if kind == "null-timer":
+            attrs |= {"irqmode": 2, "completion_nsec": 20000, "cache_size": 16}
+        if kind == "null-zoned":
+            attrs |= {"size": 2048, "blocksize": 4096, "zoned": 1, "zone_size": 64,
+                      "zone_nr_conv": 4, "poll_queues": 0}
+        os.makedirs(f"{NULLB}/{disk}", exist_ok=True)
+        if read(f"{NULLB}/{disk}/power").strip() != "1":
+            for attr, value in attrs.items():
+                write(f"{NULLB}/{disk}/{attr}", value)
+            write(f"{NULLB}/{disk}/power", 1)
+        for _ in range(100):
+            if os.path.exists(f"/dev/{disk}"):
+                return disk
+            time.sleep(0.05)
+        raise Failure(f"/dev/{disk} did not appear")
+
+    @staticmethod
+    def dirty(disk):
+        chunk = b"\xdb" * MIB
+        fd = os.open(f"/dev/{disk}", os.O_WRONLY)
+        for _ in range(DEV_MIB):
+            os.write(fd, chunk)
+        os.fsync(fd)
+        os.close(fd)
+
+
+class Runner:
+    def __init__(self, args, devices):
+        self.args = args
+        self.devices = devices
+        self.out = args.out
+        os.makedirs(self.out, exist_ok=True)
+        self.log = open(f"{self.out}/results.jsonl", "w", encoding="utf-8")
+        self.counts = {"pass": 0, "fail": 0, "skip": 0}
+        self.seen = {}
+        open(f"{self.out}/dio_test.log", "w", encoding="utf-8").close()
+        self.pins_at_start = self.pins()
+        self.callers = {}
+
+    def put(self, **fields):
+        self.log.write(json.dumps(fields) + "\n")
+        self.log.flush()
+
+    def start(self, name):
+        self.put(start=name)
+
+    def result(self, name, status, reason="", ms=0):
+        self.counts[status] += 1
+        self.seen[name] = status
+        self.put(name=name, status=status, reason=reason, ms=ms)
+        if status == "fail":
+            print(f"@@ failed: {name}: {reason}", flush=True)
+
+    def set_impl(self, impl):
+        if impl == "both":
+            impl = "rust"
+        if not os.path.exists(SWITCH):
+            return
+        write(SWITCH, impl)
+        now = switch_value(read(SWITCH))
+        if now != impl:
+            raise Failure(f"{SWITCH} says {now!r} after {impl!r} was written")
+
+    def mount(self, config, disk):
+        os.makedirs(MNT, exist_ok=True)
+        command(["mount", "-t", config.fstype, f"/dev/{disk}", MNT])
+
+    def umount(self):
+        """io_uring and aio let go of their files a little after their process is gone."""
+        for i in range(100):
+            try:
+                command(["umount", MNT])
+                return
+            except Failure:
+                if i == 99:
+                    raise
+                time.sleep(0.1)
+
+    def prepare(self, config):
+        if config.knob:
+            if not os.path.exists(config.knob):
+                raise Failure(f"{config.knob} is missing")
+            write(config.knob, 1)
+        if not self.devices.override:
+            with open("/proc/filesystems", encoding="ascii") as f:
+                if config.fstype not in f.read().split():
+                    raise Failure(f"the kernel has no {config.fstype}")
+        disk = self.devices.get(config.device)
+        stable = f"/sys/block/{disk}/queue/stable_writes"
+        if os.path.exists(stable):
+            write(stable, int(config.stable_writes))
+        elif config.stable_writes:
+            raise Failure(f"{stable} is missing")
+        command([f"/dev/{disk}" if a == "@" else a for a in config.mkfs])
+        self.mount(config, disk)
+        return disk
+
+    def dio_test(self, config, disk, prefix, args, cases):
+        argv = [self.args.bin, "--dir", MNT, "--disk", disk, "--fstype", config.fstype,
+                "--manifest", f"{self.out}/manifest", *args]
+        if config.reflink:
+            argv.append("--reflink")
+        left = list(cases)
+        times, results = {}, []
+        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace") as p, \
+                open(f"{self.out}/dio_test.log", "a", encoding="utf-8") as log:
+            for line in p.stdout:
+                log.write(f"{prefix}: {line}")
+                log.flush()
+                said = parse_line(line)
+                if not said:
+                    continue
+                if said[0] == "start":
+                    self.start(f"{prefix}/{said[1]}")
+                elif said[0] == "time":
+                    times[said[1]] = said[2]
+                elif said[0] == "result":
+                    results.append(said)
+                    if said[1] in left:
+                        left.remove(said[1])
+                    # The time comes a line later: what failed or was skipped cannot wait.
+                    if said[2] != "pass":
+                        self.result(f"{prefix}/{said[1]}", said[2], said[3])
+                if said[0] == "time" and results and results[-1][1] == said[1] \
+                        and results[-1][2] == "pass":
+                    self.result(f"{prefix}/{said[1]}", "pass", results[-1][3], said[2])
+        # remount has no time line
+        for said in results:
+            if f"{prefix}/{said[1]}" not in self.seen:
+                self.result(f"{prefix}/{said[1]}", said[2], said[3])
+        for case in left:
+            self.result(f"{prefix}/{case}", "fail", f"dio_test ended early (exit {p.returncode})")
+
+    def fio(self, prefix):
+        self.start(f"{prefix}/fio-verify")
+        started = time.monotonic()
+        name = f"{MNT}/fio"
+        try:
+            command(["fio", "--name=verify", f"--filename={name}", "--size=8m", "--rw=randrw",
+                     "--bssplit=512/20:4k/50:64k/30", "--ioengine=io_uring", "--iodepth=16",
+                     "--direct=1", "--verify=crc32c", "--verify_fatal=1", "--randseed=7",
+                     "--thread", "--fallocate=posix", "--output-format=terse",
+                     "--do_verify=1", "--verify_backlog=64"])
+            self.result(f"{prefix}/fio-verify", "pass", "",
+                        int((time.monotonic() - started) * 1000))
+        except Failure as e:
+            self.result(f"{prefix}/fio-verify", "skip" if "not installed" in str(e) else "fail",
+                        str(e))
+        if os.path.exists(name):
+            os.unlink(name)
+
+    def which_impl(self, config, prefix, impl):
+        """Does what the switch says really answer? A trace point names the function that asked
+        the file system for a mapping: it is another one in each implementation."""
+        name = f"{prefix}/which-impl"
+        event = f"{TRACING}/events/iomap/iomap_iter/enable"
+        if not os.path.exists(event):
+            self.result(name, "skip", f"no {event}")
+            return
+        write(f"{TRACING}/trace", "")
+        write(event, 1)
+        try:
+            buf = mmap.mmap(-1, 64 << 10)
+            fd = os.open(f"{MNT}/which", os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
+            os.pwritev(fd, [buf], 0)
+            os.preadv(fd, [buf], 0)
+            os.close(fd)
+            os.unlink(f"{MNT}/which")
+        finally:
+            write(event, 0)
+        caller = trace_caller(read(f"{TRACING}/trace"))
+        self.callers[config.name, impl] = caller
+        if not caller:
+            self.result(name, "fail", "no iomap_iter event in the trace")
+        elif impl == "rust" and caller == self.callers.get((config.name, "c"), ""):
+            self.result(name, "fail", f"{caller} answers for both implementations")
+        elif impl == "c" and caller == self.callers.get((config.name, "rust"), ""):
+            self.result(name, "fail", f"{caller} answers for both implementations")
+        else:
+            self.result(name, "pass", caller)
+
+    @staticmethod
+    def pins():
+        stat = dict(line.split() for line in read("/proc/vmstat").splitlines())
+        if "nr_foll_pin_acquired" not in stat:
+            return None
+        return int(stat["nr_foll_pin_acquired"]) - int(stat["nr_foll_pin_released"])
+
+    def check_pins(self, prefix):
+        """Every page that was pinned for I/O is let go again, if with a delay."""
+        left = 0
+        for _ in range(100):
+            if self.pins_at_start is None:
+                self.result(f"{prefix}/pins", "skip", "/proc/vmstat does not count pins")
+                return
+            left = self.pins() - self.pins_at_start
+            if left <= 0:
+                self.result(f"{prefix}/pins", "pass")
+                return
+            time.sleep(0.1)
+        self.result(f"{prefix}/pins", "fail", f"{left} pages are still pinned")
+
+    def config(self, config, impl, cases):
+        prefix = f"{config.name}/{impl}"
+        record = f"{self.out}/{config.name}.{impl}.record"
+        for path in (record, f"{self.out}/manifest"):
+            if os.path.exists(path):
+                os.unlink(path)
+        self.start(f"{prefix}/setup")
+        try:
+            self.set_impl(impl)
+            disk = self.prepare(config)
+        except (Failure, OSError) as e:
+            self.result(f"{prefix}/setup", "skip" if config.optional else "fail", str(e))
+            return
+        mine = [c for c in cases if c not in OWN_CASES]
+        before = dict(self.counts)
+        try:
+            if "which-impl" in cases:
+                self.which_impl(config, prefix, impl)
+            if mine:
+                self.dio_test(config, disk, prefix,
+                              ["--impl", impl, "--record", record, "--seed", str(self.args.seed),
+                               "--scale", str(self.args.scale), "--only", ",".join(mine)], mine)
+            if "fio-verify" in cases:
+                self.fio(prefix)
+            self.umount()
+            if "remount" in cases:
+                self.mount(config, disk)
+                self.dio_test(config, disk, prefix, ["--verify"], ["remount"])
+                self.umount()
+            if "pins" in cases:
+                self.check_pins(prefix)
+            if "fsck" in cases:
+                self.start(f"{prefix}/fsck")
+                try:
+                    command([*config.check, f"/dev/{disk}"])
+                    self.result(f"{prefix}/fsck", "pass")
+                except Failure as e:
+                    self.result(f"{prefix}/fsck", "fail", str(e))
+        except (Failure, OSError) as e:
+            # Without this unmount nothing else can use the disk.
+            self.result(f"{prefix}/teardown", "fail", str(e))
+        finally:
+            if config.knob and os.path.exists(config.knob):
+                write(config.knob, 0)
+        n = {k: self.counts[k] - before[k] for k in before}
+        print(f"@@ fstest: {prefix}: {n['pass']} passed, {n['fail']} failed, "
+              f"{n['skip']} skipped", flush=True)
+
+    def diff(self, names):
+        records = {}
+        for name in sorted(names):
+            _, config, case = name.split("/")
+            for impl in ("c", "rust"):
+                key = (config, impl)
+                if key not in records:
+                    records[key] = read_record(f"{self.out}/{config}.{impl}.record")
+            states = [self.seen.get(f"{config}/{i}/{case}") for i in ("c", "rust")]
+            if None in states or states == ["skip", "skip"]:
+                continue        # the setup failed and said so, or nothing was done
+            c, rust = (records[config, i].get(case, []) for i in ("c", "rust"))
+            if states[0] != states[1]:
+                self.result(name, "fail", f"C: {states[0]}, Rust: {states[1]}")
+                continue
+            if not c and not rust:
+                continue        # a case that only checks
+            what = compare(c, rust)
+            self.result(name, "fail" if what else "pass", what)
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--bin", default="/cache/fstest/dio_test")
+    ap.add_argument("--out", default=os.path.join(os.environ.get("RUN", "/tmp"), "fstest"))
+    ap.add_argument("--only", action="append", default=[], help="glob or part of a test's name")
+    ap.add_argument("--require-switch", action="store_true")
+    ap.add_argument("--list", action="store_true", help="names of all tests, for both")
+    ap.add_argument("--disk", help="use this disk for everything (for work on the tests)")
+    ap.add_argument("--seed", type=int, default=int(os.environ.get("FSTEST_SEED", "1")))
+    ap.add_argument("--scale", type=int, default=int(os.environ.get("FSTEST_SCALE", "100")))
+    args = ap.parse_args()
+
+    cases = command([args.bin, "--list"]).split()
+    if args.list:
+        runs, diffs = plan(cases, ["rust", "c"], args.only)
+        for config, impl, chosen in runs:
+            for case in chosen:
+                print(f"{config.name}/{impl}/{case}")
+        for name in sorted(diffs):
+            print(name)
+        return 0
+
+    have = os.path.exists(SWITCH)
+    runner = Runner(args, Devices(args.disk))
+    if args.require_switch:
+        runner.result("switch", "pass" if have else "fail", "" if have else f"no {SWITCH}")
+    runs, diffs = plan(cases, ["rust", "c"] if have else ["c"], args.only)
+    for config, impl, chosen in runs:
+        runner.config(config, impl, chosen)
+    runner.diff(diffs)
+    if have:
+        runner.set_impl("rust")
+    runner.put(done=True)
+    n = runner.counts
+    print(f"@@ fstest: {n['pass']} passed, {n['fail']} failed, {n['skip']} skipped", flush=True)
+    return 1 if n["fail"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

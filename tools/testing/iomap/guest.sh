@@ -1,0 +1,112 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Boots a User Mode Linux guest on the toolchain root, runs one script in it, and ends it.
+#
+#   guest.sh FLAVOUR RUN_DIR TIMEOUT SCRIPT [ARG...]      or source it and call run_guest
+#
+# RUN_DIR lies in $CACHE/run and gets console.log and status. SCRIPT is a path in the guest: the
+# checkout is /project there, RUN_DIR is $RUN, the cache is /cache. Lines the guest prints as
+# "@@ text" are progress and appear at once. Returns what SCRIPT returned; 124 after TIMEOUT seconds
+# or $GUEST_IDLE seconds without output, 125 if the guest ended by itself.
+# GUEST_MEM, GUEST_CPUS and GUEST_APPEND (more kernel parameters) change the machine; GUEST_PREFIX is
+# put in front of its command (chrt, taskset).
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+guest_pid=
+
+guest_kill()
+{
+	[ -n "$guest_pid" ] || return 0
+	# Waiting for it here keeps bash from announcing its end.
+	{ kill -KILL "$guest_pid" && wait "$guest_pid"; } 2>/dev/null || :
+	guest_pid=
+}
+
+# One line, the end of the console, and where the rest is.
+guest_failed()
+{
+	local console=$1
+
+	shift
+	{
+		printf 'error: %s; the last lines of %s:\n' "$*" "$console"
+		tail -n 15 "$console" | tr -d '\r' | cut -c1-200 | sed 's/^/    /'
+	} >&2
+}
+
+run_guest()
+{
+	local flavour=$1 run=$2 timeout=$3
+	shift 3
+	local console=$run/console.log dir=/cache/run/${run##*/} mem start now seen size last status pid
+	local idle=${GUEST_IDLE:-300}
+
+	[ "$(dirname "$run")" = "$CACHE/run" ] || die "run_guest: $run is not in $CACHE/run"
+	[ -x "$BUILD/$flavour/linux" ] || die "no $flavour kernel: tools/testing/iomap/build.sh $flavour"
+	mem=${GUEST_MEM:-$([ "$flavour" = um-test ] && echo 5G || echo 6G)}
+	mkdir -p "$run"
+	rm -f "$run/status" "$run/booted"
+	printf '%q ' "$@" >"$run/command"
+	: >"$console"
+
+	in_root_words
+	# seccomp=auto is the faster way to run user space, and falls back to ptrace.
+	# shellcheck disable=SC2086 # GUEST_APPEND and GUEST_PREFIX are lists
+	"${IN_ROOT[@]}" ${GUEST_PREFIX:-} "/cache/${BUILD##*/}/$flavour/linux" \
+		root=none rootfstype=hostfs rootflags=/ rw init=/project/tools/testing/iomap/guest-init \
+		"RUN=$dir" seccomp=auto "ncpus=${GUEST_CPUS:-2}" "mem=$mem" uml_dir=/tmp/ \
+		con=null con0=null,fd:1 ssl=null panic=-1 null_blk.nr_devices=0 ${GUEST_APPEND:-} \
+		>"$console" 2>&1 </dev/null &
+	guest_pid=$! pid=$!
+	trap 'guest_kill; exit 130' INT TERM HUP
+	tail -n +1 -f --pid="$pid" "$console" 2>/dev/null | sed -un 's/\r$//; s/^@@ //p' | while read -r line; do
+		say "$line"
+	done &
+
+	start=$(date +%s) last=$start seen=0
+	while kill -0 "$pid" 2>/dev/null; do
+		sleep 0.5
+		now=$(date +%s)
+		size=$(stat -c %s "$console")
+		[ "$size" = "$seen" ] || { seen=$size last=$now; }
+		# The guest wrote its status and only fails to turn itself off.
+		if [ -e "$run/status" ] && [ $((now - last)) -gt 20 ]; then
+			guest_kill
+		elif [ $((now - start)) -gt "$timeout" ]; then
+			guest_kill
+			guest_failed "$console" "the guest took more than $timeout s"
+			return 124
+		elif [ $((now - last)) -gt "$idle" ]; then
+			guest_kill
+			guest_failed "$console" "the guest hangs: it said nothing for $idle s"
+			return 124
+		fi
+	done
+	wait "$pid" 2>/dev/null || :
+	guest_pid=
+	trap - INT TERM HUP
+	# Let the last lines of progress out.
+	sleep 0.2
+
+	if [ ! -s "$run/status" ]; then
+		if grep -aq 'Kernel panic' "$console"; then
+			guest_failed "$console" "the guest panicked"
+		elif grep -aq 'Out of memory' "$console"; then
+			guest_failed "$console" "the guest ran out of memory"
+		elif [ ! -e "$run/booted" ]; then
+			guest_failed "$console" "the guest did not boot"
+		else
+			guest_failed "$console" "the guest ended before its script did"
+		fi
+		return 125
+	fi
+	status=$(cat "$run/status")
+	return "$status"
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+	set -euo pipefail
+	need_root "$@"
+	[ $# -ge 4 ] || die "usage: $0 FLAVOUR RUN_DIR TIMEOUT SCRIPT [ARG...]"
+	run_guest "$@"
+fi
