@@ -94,3 +94,9 @@ __rust_helper size_t rust_helper_folio_size(const struct folio *folio)
 {
 	return folio_size(folio);
 }
+
+__rust_helper void rust_helper_init_sync_kiocb(struct kiocb *kiocb,
+					       struct file *filp)
+{
+	init_sync_kiocb(kiocb, filp);
+}

@@ -8,7 +8,9 @@
 //!
 //! * [`bio`]: a bio while it is built, and after it ended; [`bio_set`]: a bio and the request
 //!   header in front of it as one allocation (front pad).
+//! * [`context`]: proof that the current context may sleep.
 //! * [`device`]: what a block device says about alignment and its write cache.
+//! * [`direct_file`]: files that are read with direct I/O from within the kernel.
 //! * [`flags`]: the flag words, each its own type because their bits overlap.
 //! * [`inode`] and [`kiocb`]: the file and the caller's I/O control block.
 //! * [`iov_iter`]: the caller's memory, source or destination.
@@ -27,6 +29,7 @@ pub mod bio;
 pub mod bio_set;
 pub mod context;
 pub mod device;
+pub mod direct_file;
 pub mod flags;
 pub mod inode;
 pub mod iov_iter;

@@ -159,7 +159,6 @@ fn deliver(mut request: Unique<Generic>, at: At) {
 }
 
 /// Completes a request. Returns its result: bytes, or a negative errno.
-#[inline]
 pub(crate) fn finish(request: Unique<Generic>, at: At) -> (DoneIocb, isize) {
     let result = request.result();
     request.into_sealed().conclude(result, at)
@@ -169,7 +168,8 @@ impl Finishing {
     /// Takes the last steps of a request, whichever way it went.
     ///
     /// `result` is that of its bios and of its submission.
-    #[inline]
+    // Inlined into its two callers, so that what cannot be in a simple read costs it nothing.
+    #[inline(always)]
     pub(crate) fn conclude(self, result: Result, at: At) -> (DoneIocb, isize) {
         let Self {
             iocb,

@@ -6,7 +6,10 @@
 //! flush, waiting, blocking allocation) therefore takes a [`MaySleep`], which only submission and
 //! a work queue can produce.
 
-use crate::types::NotThreadSafe;
+use crate::{
+    fs::Kiocb,
+    types::NotThreadSafe, //
+};
 
 /// Proof that the current context may sleep.
 ///
@@ -29,6 +32,23 @@ impl MaySleep {
     #[inline]
     pub unsafe fn assume() -> Self {
         // INVARIANT: Required of the caller.
+        Self(NotThreadSafe)
+    }
+
+    /// Takes the proof from the kiocb of a file operation that is being served.
+    ///
+    /// A driver or a file system gets a [`Kiocb`] for the duration of its `read_iter` or
+    /// `write_iter`, and those are only called in process context without spin locks. (Direct I/O
+    /// carries a kiocb into interrupts as well, but as a [`BusyIocb`], which does not show it.)
+    ///
+    /// As with a mutex, taking a spin lock first and then doing what may sleep is a bug that types
+    /// do not catch.
+    ///
+    /// [`BusyIocb`]: super::kiocb::BusyIocb
+    #[inline]
+    pub fn from_kiocb<T>(_kiocb: &Kiocb<'_, T>) -> Self {
+        // INVARIANT: The operation that the kiocb was borrowed for has not returned, and the value
+        // stays on its thread.
         Self(NotThreadSafe)
     }
 }

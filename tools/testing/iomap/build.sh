@@ -7,6 +7,8 @@
 {
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# Rather now than after making a toolchain.
+[ -z "$KSRC" ] || check_version "$KSRC"
 need_root "$@"
 
 flavour=${1:-}
@@ -22,6 +24,7 @@ check-none) arch=um fragments=(check rust-none) ;;
 esac
 
 lock build
+export IOMAP_BUILDING=1
 "$IOMAP_DIR/root.sh"
 [ -n "${NO_SYNC:-}" ] || "$IOMAP_DIR/source.sh"
 

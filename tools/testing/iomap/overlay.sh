@@ -155,6 +155,7 @@ save_state()
 }
 
 check_version "$tree"
+need_tool patch patch
 work=$(mktemp -d)
 trap 'rm -rf "$work" "$state.tmp"' EXIT
 trap 'exit 130' INT TERM

@@ -4,9 +4,11 @@
 # The source is Debian's, or the user's own: KSRC=/path/to/linux.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+[ -z "$KSRC" ] || check_version "$KSRC"
 need_root "$@"
 mkdir -p "$CACHE"
-lock source
+# The tree must not change under a build, so this is part of building.
+[ -n "${IOMAP_BUILDING:-}" ] || lock build
 trap 'progress_end; rm -rf "$TREE.tmp" "$SRC.tmp" "$CACHE/apt.tmp"' EXIT
 trap 'exit 130' INT TERM
 
@@ -39,10 +41,10 @@ fetch_debian()
 	deb=$(basename "$CACHE"/apt.tmp/"$KERNEL_PACKAGE"_*.deb .deb)
 	say "unpacking $deb from $found"
 	mkdir "$SRC.tmp"
-	in_root sh -euc 'dpkg-deb --fsys-tarfile /cache/apt.tmp/*.deb |
+	in_root bash -euo pipefail -c 'dpkg-deb --fsys-tarfile /cache/apt.tmp/*.deb |
 		tar -xO "./usr/src/$1.tar.xz" | xz -dc -T0 |
 		tar -x --no-same-owner --strip-components=1 -C "$2"' \
-		sh "$KERNEL_PACKAGE" "/cache/${SRC##*/}.tmp" </dev/null
+		bash "$KERNEL_PACKAGE" "/cache/${SRC##*/}.tmp" </dev/null
 	check_version "$SRC.tmp"
 	echo "$deb" >"$SRC.tmp/.stamp"
 	rm -rf "$CACHE/apt.tmp" "$SRC"
@@ -63,7 +65,6 @@ ksrc_files()
 }
 
 if [ -n "$KSRC" ]; then
-	check_version "$KSRC"
 	[ ! -e "$KSRC/.iomap-dio-rust" ] ||
 		die "$KSRC already has the patches in it: 'make unapply KSRC=$KSRC' first"
 	stamp="$KSRC $(cd "$KSRC" && ksrc_files | xargs -0 stat -c '%n %s %Y' 2>/dev/null | sha256sum)"

@@ -47,7 +47,7 @@ WARM = 0.12             # after fio's first I/O
 # A turn is short, for what disturbs it from outside comes and goes in tenths of
 # a second: many short pairs lose a few to that, few long ones are all touched.
 # But it holds enough I/O for the count itself to be exact.
-TURN, TURN_MAX, TURN_IOS = 0.025, 0.12, 250
+TURN, TURN_MAX, TURN_IOS = 0.025, 0.12, 150
 ROUNDS_MIN, ROUNDS_MAX = 5, 60
 START_TIMEOUT = 30
 USER_HZ = os.sysconf("SC_CLK_TCK")

@@ -377,6 +377,8 @@ static void run_case(const struct test_case *c, unsigned int timeout)
 		if (ret == pid)
 			break;
 		if (now_ms() - start > timeout * 1000ULL) {
+			/* Where it hangs, for the console log */
+			write_str("/proc/sysrq-trigger", "w");
 			kill(pid, SIGKILL);
 			/* A task stuck in the kernel does not die: do not wait for it. */
 			usleep(500 * 1000);
@@ -447,7 +449,7 @@ int main(int argc, char **argv)
 	};
 	const char *only = "", *record_path = NULL;
 	bool list = false, verify = false;
-	unsigned int timeout = 300;
+	unsigned int timeout = 120;
 	struct stat st;
 	int opt;
 

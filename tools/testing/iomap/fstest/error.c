@@ -128,12 +128,14 @@ static void read_errors(const void *arg)
 				continue;
 			e = eng_open(engines[k]);
 			for (size_t t = 0; t < ARRAY_SIZE(v); t++) {
-				/* Not whole blocks: f2fs reads these through the page cache */
-				bool direct = env.strict || !(v[t].len % 4096 || v[t].rel % 4096);
-				s64 ret = eng_read(e, fd, buf, v[t].len, bad_off + v[t].rel, 0);
+				/* f2fs reads what is not made of whole blocks through the cache. */
+				bool direct = env.strict || !(v[t].len % 4096 || v[t].rel % 4096 ||
+							      engines[k] == ENG_VEC);
+				s64 ret;
 
 				if (!direct)
 					continue;
+				ret = eng_read(e, fd, buf, v[t].len, bad_off + v[t].rel, 0);
 				rec("%s %s at %lld len %u -> %lld", en, kinds[i].status,
 				    (long long)v[t].rel, v[t].len, (long long)ret);
 				CHECK_MEND(ret == (v[t].hit ? -kinds[i].err : (s64)v[t].len),

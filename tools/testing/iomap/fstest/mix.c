@@ -84,12 +84,12 @@ static s64 read_result(const struct mix *m, const struct req *r)
 	return r->off >= m->size ? 0 : min(m->size - r->off, (u64)r->len);
 }
 
-/* btrfs ends a request early where it would have to block; the others do all of it or nothing. */
+/* btrfs and f2fs end a request early where it would block; the others do all of it or nothing. */
 static bool nowait_done(const struct mix *m, const struct req *r)
 {
 	if (r->res == -EAGAIN || r->res == -EOPNOTSUPP)
 		return false;
-	if (!strcmp(env.fstype, "btrfs") && r->res > 0)
+	if (!env.strict && r->res > 0)
 		return r->res == (r->write ? r->len : read_result(m, r));
 	return true;
 }

@@ -97,11 +97,11 @@ def wants(config, case):
     return any(fnmatch.fnmatchcase(case, p) for p in config.only)
 
 
-def plan(cases, impls, patterns):
-    """[(config, impl, [case, ...])] and the set of diff names, as selected by the patterns."""
+def plan(cases, impls, patterns, shard=(0, 1)):
+    """Of a share of the configurations: [(config, impl, [case, ...])] and the set of diff names, as selected by the patterns."""
     runs, diffs = [], set()
     both = "rust" in impls and "c" in impls
-    for config in CONFIGS:
+    for config in CONFIGS[shard[0]::shard[1]]:
         wanted = [c for c in cases + OWN_CASES if wants(config, c) and c != "flip"]
         compared = set()
         if both:
@@ -370,7 +370,7 @@ class Runner:
                      "--bssplit=512/20:4k/50:64k/30", "--ioengine=io_uring", "--iodepth=16",
                      "--direct=1", "--verify=crc32c", "--verify_fatal=1", "--randseed=7",
                      "--thread", "--fallocate=posix", "--output-format=terse",
-                     "--do_verify=1", "--verify_backlog=64"])
+                     "--do_verify=1", "--verify_backlog=64", "--verify_state_save=0"])
             self.result(f"{prefix}/fio-verify", "pass", "",
                         int((time.monotonic() - started) * 1000))
         except Failure as e:
@@ -506,6 +506,7 @@ def main():
     ap.add_argument("--only", action="append", default=[], help="glob or part of a test's name")
     ap.add_argument("--require-switch", action="store_true")
     ap.add_argument("--list", action="store_true", help="names of all tests, for both")
+    ap.add_argument("--shard", default="0/1", help="I/N: every N-th configuration from the I-th")
     ap.add_argument("--disk", help="use this disk for everything (for work on the tests)")
     ap.add_argument("--seed", type=int, default=int(os.environ.get("FSTEST_SEED", "1")))
     ap.add_argument("--scale", type=int, default=int(os.environ.get("FSTEST_SCALE", "100")))
@@ -524,8 +525,10 @@ def main():
     have = os.path.exists(SWITCH)
     runner = Runner(args, Devices(args.disk))
     if args.require_switch:
-        runner.result("switch", "pass" if have else "fail", "" if have else f"no {SWITCH}")
-    runs, diffs = plan(cases, ["rust", "c"] if have else ["c"], args.only)
+        runner.result(f"switch-{args.shard[0]}", "pass" if have else "fail",
+                      "" if have else f"no {SWITCH}")
+    shard = tuple(int(x) for x in args.shard.split("/"))
+    runs, diffs = plan(cases, ["rust", "c"] if have else ["c"], args.only, shard)
     for config, impl, chosen in runs:
         runner.config(config, impl, chosen)
     runner.diff(diffs)

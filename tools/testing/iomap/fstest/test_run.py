@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of what reads results: run.py here and report.py above."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+
+# pylint: disable=wrong-import-position
+import report
+import run
+
+
+class Plan(unittest.TestCase):
+    CASES = ["mix-sync", "mix-io_uring", "flip", "holes"]
+
+    def names(self, impls, *patterns):
+        runs, diffs = run.plan(self.CASES, impls, list(patterns))
+        return {f"{c.name}/{i}/{case}" for c, i, cases in runs for case in cases} | diffs
+
+    def test_everything(self):
+        names = self.names(["rust", "c"])
+        self.assertIn("ext4-4k/rust/mix-sync", names)
+        self.assertIn("xfs-bounce/c/fsck", names)
+        self.assertIn("diff/f2fs/holes", names)
+        self.assertIn("xfs/both/flip", names)
+        self.assertNotIn("xfs/c/flip", names)
+        self.assertNotIn("diff/xfs/fsck", names)
+
+    def test_one_implementation_has_no_diff(self):
+        names = self.names(["c"])
+        self.assertIn("ext4-4k/c/mix-sync", names)
+        self.assertFalse([n for n in names if n.startswith("diff/") or "/both/" in n])
+
+    def test_glob(self):
+        self.assertEqual(self.names(["rust", "c"], "ext4-4k/rust/mix*"),
+                         {"ext4-4k/rust/mix-sync", "ext4-4k/rust/mix-io_uring"})
+
+    def test_part_of_a_name(self):
+        self.assertEqual(self.names(["rust", "c"], "ext4-1k/rust/holes"), {"ext4-1k/rust/holes"})
+
+    def test_diff_needs_both(self):
+        self.assertEqual(self.names(["rust", "c"], "diff/xfs/holes"),
+                         {"xfs/rust/holes", "xfs/c/holes", "diff/xfs/holes"})
+
+    def test_no_match(self):
+        self.assertEqual(self.names(["rust", "c"], "no-such-test"), set())
+
+    def test_smoke_configuration(self):
+        self.assertNotIn("ext2/rust/mix-io_uring", self.names(["rust", "c"]))
+
+
+class Lines(unittest.TestCase):
+    def test_lines(self):
+        self.assertEqual(run.parse_line("START mix-sync\n"), ("start", "mix-sync"))
+        self.assertEqual(run.parse_line("RESULT a pass \n"), ("result", "a", "pass", ""))
+        self.assertEqual(run.parse_line("RESULT a fail op 3: read of 5: -5\n"),
+                         ("result", "a", "fail", "op 3: read of 5: -5"))
+        self.assertEqual(run.parse_line("# a took 17 ms\n"), ("time", "a", 17))
+        self.assertIsNone(run.parse_line("# block size 4096\n"))
+        self.assertIsNone(run.parse_line("RESULT a maybe\n"))
+        self.assertIsNone(run.parse_line("\n"))
+
+    def test_switch(self):
+        for text in ("rust\n", "[rust] c\n"):
+            self.assertEqual(run.switch_value(text), "rust")
+        self.assertEqual(run.switch_value("rust [c]\n"), "c")
+
+    def test_trace_caller(self):
+        trace = ("# tracer: nop\n"
+                 " python3-33 [000] ..... 1.0: iomap_iter: dev 252:0 ino 0xd pos 0x0 length 0x1000"
+                 " status 0 flags WRITE ops ext4_iomap_ops caller __iomap_dio_rw+0x1a/0x30\n")
+        self.assertEqual(run.trace_caller(trace), "__iomap_dio_rw")
+        self.assertEqual(run.trace_caller("# nothing\n"), "")
+
+
+class Compare(unittest.TestCase):
+    def test_compare(self):
+        self.assertEqual(run.compare(["a", "b"], ["a", "b"]), "")
+        self.assertIn("line 2", run.compare(["a", "b"], ["a", "c"]))
+        self.assertIn("Rust 1", run.compare(["a", "b"], ["a"]))
+
+    def test_diff_of_records(self):
+        with tempfile.TemporaryDirectory() as out:
+            args = types.SimpleNamespace(out=out)
+            runner = run.Runner(args, None)
+            for impl, facts in (("c", "write -> 512"), ("rust", "write -> -14")):
+                with open(f"{out}/xfs.{impl}.record", "w", encoding="ascii") as f:
+                    f.write(f"mix\t{facts}\nsame\tx\n")
+            runner.seen = {"xfs/c/mix": "pass", "xfs/rust/mix": "pass",
+                           "xfs/c/same": "pass", "xfs/rust/same": "pass",
+                           "xfs/c/odd": "skip", "xfs/rust/odd": "pass",
+                           "xfs/c/quiet": "pass", "xfs/rust/quiet": "pass"}
+            runner.diff({f"diff/xfs/{c}" for c in ("mix", "same", "odd", "quiet", "gone")})
+            self.assertEqual(runner.seen["diff/xfs/mix"], "fail")
+            self.assertEqual(runner.seen["diff/xfs/same"], "pass")
+            self.assertEqual(runner.seen["diff/xfs/odd"], "fail")
+            self.assertNotIn("diff/xfs/quiet", runner.seen)
+            self.assertNotIn("diff/xfs/gone", runner.seen)
+            runner.log.close()
+
+
+class Report(unittest.TestCase):
+    def test_check(self):
+        results = report.parse_check("noise\nok patches (3 in order)\nFAIL clippy: 2 warnings\n"
+                                     "not ok exports one is missing\nskip off: no tree\n")
+        self.assertEqual([(r["name"], r["status"], r["reason"]) for r in results],
+                         [("check/patches", "pass", "3 in order"),
+                          ("check/clippy", "fail", "2 warnings"),
+                          ("check/exports", "fail", "one is missing"),
+                          ("check/off", "skip", "no tree")])
+
+    def test_guest_that_died(self):
+        text = "\n".join(json.dumps(x) for x in (
+            {"start": "a/c/x"}, {"name": "a/c/x", "status": "pass"}, {"start": "a/c/y"}))
+        results = {r["name"]: r for r in report.parse_fstest(text + '\n{"name": "a/')}
+        self.assertEqual(results["a/c/x"]["status"], "pass")
+        self.assertEqual(results["a/c/y"]["status"], "fail")
+        self.assertEqual(results["guest-0/fstest"]["status"], "fail")
+
+    def test_guest_that_finished(self):
+        text = '{"start": "a"}\n{"name": "a", "status": "skip", "reason": "r"}\n{"done": true}\n'
+        self.assertEqual([(r["name"], r["status"]) for r in report.parse_fstest(text)],
+                         [("a", "skip")])
+
+    def test_nothing_at_all(self):
+        self.assertEqual(report.parse_fstest("")[0]["status"], "fail")
+
+    def test_kunit(self):
+        def node(name, status, subtests=(), log=()):
+            return types.SimpleNamespace(name=name, subtests=list(subtests), log=list(log),
+                                         status=types.SimpleNamespace(name=status))
+        tree = node("", "FAILURE", [
+            node("other", "FAILURE", [node("x", "FAILURE")]),
+            node("rust_iomap_plan", "SUCCESS", [node("align", "SUCCESS"),
+                                                node("later", "SKIPPED")]),
+            node("iomap_dio_rw", "FAILURE", [node("zero", "FAILURE", log=["# zero: expected 1"]),
+                                             node("hang", "TEST_CRASHED")]),
+            node("iomap_dio_empty", "NO_TESTS")])
+        self.assertEqual([(r["name"], r["status"]) for r in report.walk_kunit(tree)],
+                         [("kunit/rust_iomap_plan/align", "pass"),
+                          ("kunit/rust_iomap_plan/later", "skip"),
+                          ("kunit/iomap_dio_rw/zero", "fail"),
+                          ("kunit/iomap_dio_rw/hang", "fail"),
+                          ("kunit/iomap_dio_empty", "fail")])
+
+    def test_lockdep(self):
+        self.assertEqual(report.lockdep_result(" debug_locks:    1\n")["status"], "pass")
+        self.assertEqual(report.lockdep_result(" debug_locks:    0\n")["status"], "fail")
+        self.assertEqual(report.lockdep_result("")["status"], "fail")
+
+    def test_splat(self):
+        self.assertEqual(report.splat_result("")["status"], "pass")
+        found = report.splat_result("/a/console.log:7: the kernel complains:\n    WARNING: x\n", 1)
+        self.assertEqual((found["name"], found["status"], found["reason"]),
+                         ("console-1/splat", "fail", "line 7: WARNING: x"))
+
+    def test_splat_scanner(self):
+        """splat.sh itself: it speaks, and does not cry wolf."""
+        quiet = ("[ 1.0] EXT4-fs (nullb0): mounted filesystem\n"
+                 "[ 1.1] Page cache invalidation failure on direct I/O.  Possible data corruption\n")
+        loud = ("[ 2.0] WARNING: CPU: 0 PID: 1 at fs/iomap/direct-io.c:643 x+0x1\n",
+                "[ 2.0] BUG: KASAN: slab-use-after-free in iomap_dio_complete+0x1\n",
+                "[ 2.0] BUG: sleeping function called from invalid context\n",
+                "[ 2.0] WARNING: possible circular locking dependency detected\n",
+                "[ 2.0] rust_kernel: panicked at fs/iomap/direct_io.rs:1\n")
+        for text in ("", *loud):
+            with tempfile.NamedTemporaryFile("w", suffix=".log") as f:
+                f.write(quiet + text)
+                f.flush()
+                p = subprocess.run([os.path.join(os.path.dirname(HERE), "splat.sh"), f.name],
+                                   stdout=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(p.returncode, 1 if text else 0, text)
+            self.assertEqual(report.splat_result(p.stdout)["status"],
+                             "fail" if text else "pass")
+
+    def test_last_line_is_alone(self):
+        out = io.StringIO()
+        report.print_report([report.result("a", "pass"), report.result("b/x", "fail", "why\nnot"),
+                             report.result("c/1/s", "skip", "no disk"),
+                             report.result("c/2/s", "skip", "no disk")], out)
+        lines = out.getvalue().splitlines()
+        self.assertEqual(lines[-1], "1 passed, 1 failed, 2 skipped")
+        self.assertIn("  b/x: why not", lines)
+        self.assertIn("  c/1/s, c/2/s: no disk", lines)
+        self.assertEqual(report.last_line([report.result("a", "pass")]), "1 passed, 0 failed")
+
+
+if __name__ == "__main__":
+    unittest.main()

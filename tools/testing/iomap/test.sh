@@ -1,0 +1,187 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Every test, from nothing: static checks, unit tests of the tools, the test kernel, its KUnit
+# suites, and the file system suite with both implementations in User Mode Linux guests.
+#
+#   ONLY=name     only the tests whose names match (a glob, or a part of the name), such as
+#                 check, kunit, 'ext4-4k/rust/mix*', diff/xfs; several with spaces in between
+#   KSRC=         your own kernel tree
+#   FSTEST_SCALE= percent of the usual work in the random mixes; FSTEST_SEED= another sequence
+#
+# Results go to results/<time>-test/, and results/latest-test points there. What failed is listed
+# by name; the last line is "N passed, N failed".
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+need_root "$@"
+start=$(date +%s)
+fstest=/project/tools/testing/iomap/fstest
+
+set -f
+# shellcheck disable=SC2206 # words on purpose
+only=(${ONLY:-})
+set +f
+only_args=()
+for p in "${only[@]}"; do
+	only_args+=("--only=$p")
+done
+
+"$IOMAP_DIR/root.sh"
+lock test
+out=$CACHE/run/test
+rm -rf "$out" "$out"-[0-9]
+mkdir -p "$out" "$CACHE/fstest"
+
+# The cases are needed to know the names, so they are compiled first.
+in_root sh -c "clang-$LLVM_MAJOR -std=gnu2x -O1 -g -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
+	-Wno-gnu -Werror -o /cache/fstest/dio_test $fstest/*.c -luring -laio -lpthread" </dev/null ||
+	die "tools/testing/iomap/fstest does not compile"
+
+in_root python3 -B $fstest/run.py --bin /cache/fstest/dio_test --list "${only_args[@]}" >"$out/planned" </dev/null
+checks=
+[ ! -x "$IOMAP_DIR/check.sh" ] || checks=$(sed -n 's/^# *check.sh \[NAME\.\.\.\] *//p' "$IOMAP_DIR/check.sh")
+
+# Is one of the names in $@ wanted?
+wanted()
+{
+	local name p
+
+	[ ${#only[@]} -gt 0 ] || return 0
+	for name; do
+		for p in "${only[@]}"; do
+			# shellcheck disable=SC2053 # a glob
+			[[ $name == $p || $name == *"$p"* ]] && return 0
+		done
+	done
+	return 1
+}
+
+want_checks=()
+for c in $checks; do
+	! wanted "check/$c" || want_checks+=("$c")
+done
+want_unit= want_kunit= want_fs=
+! wanted unit/fstest unit/bench || want_unit=1
+[ ! -s "$out/planned" ] || want_fs=1
+# The names of KUnit cases are known only when they have run.
+if [ ${#only[@]} -eq 0 ] || [[ " ${only[*]}" =~ \ (kunit|rust_iomap|iomap_dio) ]]; then
+	want_kunit=1
+fi
+[ -n "${want_checks[*]}$want_unit$want_kunit$want_fs" ] || die "ONLY=$ONLY matches no test"
+
+report=("--out=/cache/run/test" "${only_args[@]}")
+
+if [ -n "$want_unit" ]; then
+	for t in fstest/test_run.py bench/test_report.py; do
+		[ -e "$IOMAP_DIR/$t" ] || continue
+		if in_root python3 -B "/project/tools/testing/iomap/$t" >"$out/unit.log" 2>&1 </dev/null; then
+			echo "ok ${t%%/*}"
+		else
+			echo "FAIL ${t%%/*}: $(grep -aE '^(FAIL|ERROR|[A-Za-z]*Error)' "$out/unit.log" | head -n 3 | tr '\n' ' ')"
+		fi
+	done >"$out/unit"
+	report+=("--unit=/cache/run/test/unit")
+fi
+
+if [ ${#want_checks[@]} -gt 0 ]; then
+	say "static checks"
+	status=0
+	if [ ${#only[@]} -gt 0 ]; then
+		"$IOMAP_DIR/check.sh" "${want_checks[@]}" >"$out/check" || status=$?
+	else
+		"$IOMAP_DIR/check.sh" >"$out/check" || status=$?
+	fi
+	sed -n 's/^FAIL /failed: check\//p' "$out/check" | while read -r line; do say "$line"; done
+	report+=("--check=/cache/run/test/check")
+	# It failed without saying what.
+	if [ $status -ne 0 ] && ! grep -q '^FAIL ' "$out/check"; then
+		report+=("--verdict=check/ran=fail:check.sh ended with status $status")
+	fi
+fi
+
+guests=()
+stop()
+{
+	local g
+
+	for g in "${guests[@]}"; do
+		kill -TERM "$g" 2>/dev/null || :
+	done
+	exit 130
+}
+
+if [ -n "$want_kunit$want_fs" ]; then
+	"$IOMAP_DIR/build.sh" um-test
+
+	# A guest to a processor: User Mode Linux changes between its kernel and its processes all
+	# the time, which is several times slower across two.
+	mapfile -t cpus < <(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '{ for (i = $1; i <= (NF > 1 ? $2 : $1); i++) print i }')
+	n=1
+	[ -z "$want_fs" ] || [ ${#cpus[@]} -lt 2 ] || n=2
+	trap stop INT TERM HUP
+	for ((i = 0; i < n; i++)); do
+		args=()
+		[ -z "$want_fs" ] || args=(--bin /cache/fstest/dio_test --require-switch "--shard=$i/$n" \
+			"--scale=${FSTEST_SCALE:-100}" "--seed=${FSTEST_SEED:-1}" "${only_args[@]}")
+		say "booting the um-test kernel on processor ${cpus[$i]}; its console is in $out-$i/console.log"
+		(
+			status=0
+			# KUnit once is enough.
+			GUEST_PREFIX="taskset -c ${cpus[$i]}" GUEST_MEM=${GUEST_MEM:-4G} \
+				GUEST_APPEND="$([ $i -eq 0 ] || echo kunit.enable=0) ${GUEST_APPEND:-}" \
+				run_guest um-test "$out-$i" 1500 $fstest/guest.sh "${args[@]}" || status=$?
+			echo $status >"$out-$i/guest-status"
+		) &
+		guests+=($!)
+	done
+	for g in "${guests[@]}"; do
+		wait "$g" || :
+	done
+	guests=()
+	trap - INT TERM HUP
+
+	for ((i = 0; i < n; i++)); do
+		status=$(cat "$out-$i/guest-status" 2>/dev/null || echo 130)
+		# 1 is a failed test, which is reported by its name
+		if [ "$status" -gt 1 ]; then
+			report+=("--verdict=guest-$i/finished=fail:status $status, see console-$i.log")
+		else
+			report+=("--verdict=guest-$i/finished=pass")
+		fi
+		"$IOMAP_DIR/splat.sh" "$out-$i/console.log" >"$out-$i/splat" 2>&1 || :
+		report+=("--splat=/cache/run/test-$i/splat" "--lockdep=/cache/run/test-$i/lockdep_stats")
+		if grep -aq 'KernelAddressSanitizer initialized' "$out-$i/console.log"; then
+			report+=("--verdict=checker-$i/kasan=pass")
+		elif grep -q '^CONFIG_KASAN=y' "$BUILD/um-test/.config"; then
+			report+=("--verdict=checker-$i/kasan=fail:KASAN did not start")
+		else
+			report+=("--verdict=checker-$i/kasan=skip:this kernel is built without")
+		fi
+		[ -z "$want_fs" ] || report+=("--fstest=/cache/run/test-$i/fstest/results.jsonl")
+	done
+	[ -z "$want_kunit" ] ||
+		report+=("--console=/cache/run/test-0/console.log" "--kunit-parser=/cache/${TREE##*/}/tools/testing/kunit")
+fi
+
+name=$(date -u -d "@$start" +%Y%m%dT%H%M%SZ)-test
+dir=$PROJECT/results/$name
+mkdir -p "$dir"
+status=0
+in_root python3 -B /project/tools/testing/iomap/report.py "${report[@]}" --seconds=$(($(date +%s) - start)) \
+	>"$out/report.txt" </dev/null || status=$?
+for f in summary.json report.txt check unit unit.log; do
+	[ ! -e "$out/$f" ] || cp "$out/$f" "$dir/"
+done
+for i in 0 1; do
+	[ ! -e "$out-$i/console.log" ] || cp "$out-$i/console.log" "$dir/console-$i.log"
+	for f in splat fstest/results.jsonl fstest/dio_test.log; do
+		[ ! -s "$out-$i/$f" ] || cp "$out-$i/$f" "$dir/$(basename "${f%.*}")-$i.${f##*.}"
+	done
+done
+ln -sfn "$name" "$PROJECT/results/latest-test"
+give_back "$PROJECT/results" 2>/dev/null || :
+
+say "results: results/$name/, also as results/latest-test/"
+cat "$out/report.txt"
+# A report that could not be made has no last line.
+[ -s "$out/report.txt" ] || die "there is no report"
+exit $status
