@@ -27,6 +27,7 @@ use crate::{
         Arc,
         Completion, //
     },
+    types::Opaque,
     workqueue,
 };
 
@@ -203,11 +204,11 @@ mod cases {
             iov_base: buffer.as_mut_ptr().cast(),
             iov_len: buffer.len(),
         };
-        let mut raw: bindings::iov_iter = pin_init::zeroed();
+        let raw = Opaque::<bindings::iov_iter>::zeroed();
         // SAFETY: The iterator and the vector are valid for writes and live to the end of the test.
-        unsafe { bindings::iov_iter_kvec(&mut raw, bindings::ITER_DEST, &vec, 1, 4096) };
+        unsafe { bindings::iov_iter_kvec(raw.get(), bindings::ITER_DEST, &vec, 1, 4096) };
         // SAFETY: As above.
-        let mut memory = unsafe { IovIter::from_raw(&mut raw) };
+        let mut memory = unsafe { IovIter::from_raw(raw.get()) };
 
         assert!(!memory.is_source() && !memory.is_user_backed());
         let (consumed, left) = memory.truncated(1024, |memory| {
@@ -233,11 +234,11 @@ mod cases {
             iov_base: core::ptr::null_mut(),
             iov_len: 0,
         };
-        let mut raw: bindings::iov_iter = pin_init::zeroed();
+        let raw = Opaque::<bindings::iov_iter>::zeroed();
         // SAFETY: An empty iterator is valid.
-        unsafe { bindings::iov_iter_kvec(&mut raw, bindings::ITER_SOURCE, &vec, 1, 0) };
+        unsafe { bindings::iov_iter_kvec(raw.get(), bindings::ITER_SOURCE, &vec, 1, 0) };
         // SAFETY: As above.
-        let mut memory = unsafe { IovIter::from_raw(&mut raw) };
+        let mut memory = unsafe { IovIter::from_raw(raw.get()) };
         assert!(memory.is_source());
         assert!(memory.source().is_some() && memory.dest().is_none());
         assert_eq!(memory.zero(1), 0);

@@ -119,9 +119,9 @@ def splat_result(text, guest=0):
     if not heads:
         return result(f"console-{guest}/splat", "pass")
     excerpt = [line.strip() for line in text.splitlines() if line.startswith("    ")]
-    where = heads[0].rsplit(":", 1)[0].rsplit(":", 1)[1]
+    where = re.search(r":(\d+): the kernel complains:$", heads[0])
     return result(f"console-{guest}/splat", "fail",
-                  f"line {where}: {excerpt[0] if excerpt else ''}")
+                  f"line {where.group(1) if where else '?'}: {excerpt[0] if excerpt else ''}")
 
 
 def lockdep_result(text, guest=0):
@@ -204,6 +204,8 @@ def main():
         results += parse_fstest(slurp(path), i)
     # A test that was asked for by name is reported alone; what went wrong around it always counts.
     results = [r for r in results if matches(r["name"], args.only) or r["status"] == "fail"]
+    if args.only and not results:
+        results.append(result("nothing", "fail", f"no test matches {' '.join(args.only)}"))
     for i, path in enumerate(args.splat):
         results.append(splat_result(slurp(path), i))
     for i, path in enumerate(args.lockdep):
@@ -213,14 +215,14 @@ def main():
         status, _, reason = rest.partition(":")
         results.append(result(name, status, reason))
 
+    if not any(r["status"] in ("pass", "fail") for r in results):
+        results.append(result("nothing", "fail", "no test ran"))
     os.makedirs(args.out, exist_ok=True)
     n = {s: sum(r["status"] == s for r in results) for s in ("pass", "fail", "skip")}
     with open(f"{args.out}/summary.json", "w", encoding="utf-8") as f:
         json.dump({"passed": n["pass"], "failed": n["fail"], "skipped": n["skip"],
                    "seconds": args.seconds, "only": args.only, "tests": results}, f, indent=1)
         f.write("\n")
-    if not n["pass"] + n["fail"]:
-        results.append(result("nothing", "fail", "no test ran"))
     print_report(results)
     return 0 if all(r["status"] != "fail" for r in results) else 1
 

@@ -59,7 +59,7 @@ want_checks=()
 for c in $checks; do
 	! wanted "check/$c" || want_checks+=("$c")
 done
-want_unit= want_kunit= want_fs=
+want_unit='' want_kunit='' want_fs=''
 ! wanted unit/fstest unit/bench || want_unit=1
 [ ! -s "$out/planned" ] || want_fs=1
 # The names of KUnit cases are known only when they have run.
@@ -99,6 +99,7 @@ if [ ${#want_checks[@]} -gt 0 ]; then
 fi
 
 guests=()
+# shellcheck disable=SC2317 # by the trap
 stop()
 {
 	local g
