@@ -48,6 +48,35 @@ use crate::{
     prelude::*, //
 };
 
+/// Reads a value that others change at the same time (`READ_ONCE()`).
+///
+/// [`Atomic::load`] without ordering is the same read behind a helper function, which is a call
+/// where helpers are not inlined.
+///
+/// [`Atomic::load`]: crate::sync::atomic::Atomic::load
+///
+/// # Safety
+///
+/// `ptr` must be valid and aligned, and whoever writes to it must do so at once.
+#[inline(always)]
+unsafe fn read_once<T: Copy>(ptr: *const T) -> T {
+    const { assert!(size_of::<T>() <= size_of::<usize>()) };
+    // SAFETY: Required of the caller.
+    unsafe { ptr.read_volatile() }
+}
+
+/// Writes a value that others read at the same time (`WRITE_ONCE()`).
+///
+/// # Safety
+///
+/// `ptr` must be valid and aligned, and nobody else may write to it.
+#[inline(always)]
+unsafe fn write_once<T: Copy>(ptr: *mut T, value: T) {
+    const { assert!(size_of::<T>() <= size_of::<usize>()) };
+    // SAFETY: Required of the caller.
+    unsafe { ptr.write_volatile(value) };
+}
+
 /// Turns what a C function returns into a result: negative values are errnos.
 ///
 /// As [`crate::error::to_result`], which is a call even for success.

@@ -227,6 +227,7 @@ impl Bio<Empty> {
     }
 
     /// Allocates from the bio set of the file system, or else from that of all file systems.
+    #[inline(always)]
     fn alloc(bdev: &BlockDevice, vecs: u16, opf: Opf, ops: &DioOps, _ctx: MaySleep) -> Self {
         let set = match ops.bio_set() {
             Some(set) => set.as_ptr(),
@@ -255,7 +256,7 @@ impl Bio<Empty> {
     ///
     /// The size becomes a multiple of `alignment` bytes, a power of two; `memory` moves on by it.
     /// Fails with `EFAULT` or `EINVAL` as the C function does, with `memory` where that leaves it.
-    #[inline]
+    #[inline(always)]
     pub fn pin(
         self,
         memory: &mut IovIter<'_>,

@@ -115,7 +115,7 @@ impl<H: Header> HeaderSet<H> {
     }
 
     /// Allocates a bio for `memory`, or fails with `EAGAIN` if that would mean to wait.
-    #[inline]
+    #[inline(always)]
     pub fn alloc(
         &'static self,
         bdev: &BlockDevice,
@@ -173,7 +173,7 @@ pub struct Unsubmitted<H: Header, C: Contents> {
 
 impl<H: Header> Unsubmitted<H, Empty> {
     /// As [`Bio::pin`].
-    #[inline]
+    #[inline(always)]
     pub fn pin(
         self,
         memory: &mut IovIter<'_>,

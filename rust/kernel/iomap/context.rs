@@ -3,8 +3,8 @@
 //! Proof of the context that code runs in.
 //!
 //! A bio may end in hard interrupt context. What may block (page cache invalidation, a cache
-//! flush, waiting, blocking allocation) therefore takes a [`MaySleep`], which only submission and
-//! a work queue can produce.
+//! flush, waiting, blocking allocation) therefore takes a [`MaySleep`], which only submission, a
+//! file operation and a work queue can produce.
 
 use crate::{
     fs::Kiocb,

@@ -6,7 +6,8 @@
 
 use super::{
     check,
-    context::MaySleep, //
+    context::MaySleep,
+    read_once, //
 };
 use crate::{
     bindings,
@@ -123,17 +124,17 @@ impl Inode {
     /// (`s_dio_done_wq`).
     #[inline]
     pub fn done_queue(&self) -> Option<DoneQueue> {
+        // ORDERING: Carries the address dependency on the queue's initialisation, as in C.
         // SAFETY: The super block is pinned by the inode. The pointer changes once, from NULL, by
         // a `cmpxchg()`.
-        let slot = unsafe { Atomic::from_ptr(&raw mut (*self.super_block()).s_dio_done_wq) };
-        // ORDERING: Carries the address dependency on the queue's initialisation, as in C.
-        NonNull::new(slot.load(Relaxed)).map(DoneQueue)
+        let queue = unsafe { read_once(&raw const (*self.super_block()).s_dio_done_wq) };
+        NonNull::new(queue).map(DoneQueue)
     }
 
     /// Makes the queue behind [`Inode::done_queue`] unless there is one.
     ///
     /// Fails with `ENOMEM` (`sb_init_dio_done_wq()`).
-    #[inline]
+    #[inline(always)]
     pub fn ensure_done_queue(&self, _ctx: MaySleep) -> Result {
         if self.done_queue().is_some() {
             return Ok(());

@@ -17,16 +17,13 @@ use super::{
     check,
     context::MaySleep,
     flags::IocbFlags,
-    inode::Inode, //
+    inode::Inode,
+    write_once, //
 };
 use crate::{
     bindings,
     fs::Kiocb,
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    }, //
+    prelude::*, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -142,11 +139,11 @@ impl Iocb {
     /// Publishes the bio that the caller may poll, or NULL when there is none any more.
     #[inline]
     pub(super) fn set_polled_bio(&mut self, bio: *mut bindings::bio) {
-        // SAFETY: The field is valid, and whoever polls reads it with `READ_ONCE()`.
-        let private = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).private) };
         // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a
         // bio (`SLAB_TYPESAFE_BY_RCU`).
-        private.store(bio.cast(), Relaxed);
+        // SAFETY: The field is valid, only we write to it, and whoever polls reads it with
+        // `READ_ONCE()`.
+        unsafe { write_once(&raw mut (*self.as_raw()).private, bio.cast()) };
     }
 
     /// Says that mapped pages and this direct I/O collided, at a limited rate.

@@ -31,7 +31,8 @@ use super::{
     bio::EndedBio,
     check,
     context::MaySleep,
-    inode::DoneQueue, //
+    inode::DoneQueue,
+    read_once, //
 };
 use crate::{
     alloc::{
@@ -114,6 +115,15 @@ impl<T: Operations> Inner<T> {
     fn record_error(&self, error: Error) {
         // ORDERING: The reference count orders the value before whoever completes the request.
         let _ = self.error.cmpxchg(0, error.to_errno(), Relaxed);
+    }
+
+    /// Whether an error was recorded.
+    ///
+    /// A hint about the errors of others, who may be about to record one.
+    #[inline]
+    fn has_failed(&self) -> bool {
+        // SAFETY: The field is valid, and only changed by `cmpxchg`.
+        unsafe { read_once(self.error.as_ptr()) != 0 }
     }
 
     /// Drops a reference and says whether it was the last.
@@ -214,8 +224,7 @@ impl<T: Operations> Submitter<T> {
     /// Whether a bio has failed already.
     #[inline]
     pub fn has_failed(&self) -> bool {
-        // ORDERING: A hint: a bio that fails at the next moment is not seen either.
-        self.inner().error.load(Relaxed) != 0
+        self.inner().has_failed()
     }
 
     /// Records an error of the submission. The first error of a request wins.
@@ -234,10 +243,8 @@ impl<T: Operations> Submitter<T> {
         if wait {
             let current = crate::task::Task::current_raw();
             // ORDERING: Dropping the reference publishes it.
-            // SAFETY: As above.
-            unsafe { inner.as_ref() }
-                .waiter
-                .store(current.cast(), Relaxed);
+            // SAFETY: Only the owner of the last reference looks at the field, and ours is left.
+            unsafe { *inner.as_ref().waiter.as_ptr() = current.cast() };
         }
 
         // SAFETY: As above.
@@ -308,8 +315,7 @@ impl<T: Operations> Share<T> {
     /// Whether any bio has failed, this one included.
     #[inline]
     pub fn has_failed(&self) -> bool {
-        // ORDERING: A hint about other bios; our own error was stored by this thread.
-        self.inner().error.load(Relaxed) != 0
+        self.inner().has_failed()
     }
 
     /// Drops the reference. Returns the request if it was the last, unless a task waits for it,
@@ -325,7 +331,8 @@ impl<T: Operations> Share<T> {
         // SAFETY: Ours was the last reference, so the request is there until we hand it back.
         let waiter = &unsafe { inner.as_ref() }.waiter;
         // ORDERING: Set before the submission dropped its reference.
-        let task = waiter.load(Relaxed);
+        // SAFETY: Only we change the field now; the waiter just looks at it.
+        let task = unsafe { *waiter.as_ptr() };
         if task.is_null() {
             // INVARIANT: It was the last reference. The submission has dropped its own, so the
             // request was sealed.
@@ -396,7 +403,9 @@ impl<T: Operations> Unique<T> {
     /// The first error of the request, if there was one.
     #[inline]
     pub fn result(&self) -> Result {
-        check(self.inner().error.load(Relaxed))
+        // ORDERING: Dropping the last reference has published it.
+        // SAFETY: The request is ours alone.
+        check(unsafe { *self.inner().error.as_ptr() })
     }
 
     /// What submission has left behind.

@@ -60,7 +60,7 @@ mod raw {
 }
 
 /// A request arrives.
-#[inline]
+#[inline(always)]
 pub fn begin(iocb: &Iocb, memory: &mut IovIter<'_>, flags: CallerFlags, done_before: usize) {
     // SAFETY: Both are valid by the invariants of their types.
     unsafe {
