@@ -259,7 +259,7 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
     }
 }
 
-/// Sets up the bios of simple reads.
+/// Sets up the bios of simple reads, and the memory of all other requests.
 ///
 /// # Safety
 ///
@@ -267,7 +267,9 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
 #[export]
 pub unsafe extern "C" fn iomap_dio_rust_init() -> c_int {
     // SAFETY: Required of the caller.
-    match unsafe { simple::BIOS.init(simple::RESERVE) } {
+    let bios = unsafe { simple::BIOS.init(simple::RESERVE) };
+    // SAFETY: As above.
+    match bios.and_then(|()| unsafe { complete::REQUESTS.init(c"iomap_dio") }) {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }

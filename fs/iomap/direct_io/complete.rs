@@ -30,6 +30,7 @@ use kernel::{
         },
         ops::DioOps,
         request::{
+            Cache,
             Operations,
             Share,
             Unique, //
@@ -41,6 +42,9 @@ use kernel::{
 
 /// The kind of request that consists of several bios.
 pub(crate) enum Generic {}
+
+/// Memory for such requests.
+pub(crate) static REQUESTS: Cache<Generic> = Cache::new();
 
 /// Where the data of the bios is, and so what is done with their pages in the end.
 pub(crate) enum Buffers {
@@ -91,11 +95,16 @@ impl Operations for Generic {
     type Sealed = Finishing;
 
     #[inline]
+    fn cache() -> &'static Cache<Self> {
+        &REQUESTS
+    }
+
+    #[inline]
     fn bio_ended(bio: EndedBio, share: Share<Self>) {
         if let Err(error) = bio.result() {
             share.record_error(error);
         }
-        if let Some(request) = let_go(bio, share) {
+        if let Some(request) = let_go(bio, share, |_| ()) {
             land(request, None);
         }
     }
@@ -104,9 +113,9 @@ impl Operations for Generic {
         if let Err(error) = result {
             share.record_error(error);
         }
-        if let Some(mut request) = let_go(bio, share) {
-            // What needs process context has it here.
-            request.sealed().travel.set_reasons(Reasons::NONE);
+        // What needs process context has it here, or in the submitter if that waits.
+        let settle = |finishing: &mut Finishing| finishing.travel.set_reasons(Reasons::NONE);
+        if let Some(request) = let_go(bio, share, settle) {
             land(request, Some(ctx));
         }
     }
@@ -118,14 +127,18 @@ impl Operations for Generic {
 
 /// Gives back the pages of a bio and its reference to the request.
 #[inline]
-fn let_go(mut bio: EndedBio, share: Share<Generic>) -> Option<Unique<Generic>> {
+fn let_go(
+    mut bio: EndedBio,
+    share: Share<Generic>,
+    last: impl FnOnce(&mut Finishing),
+) -> Option<Unique<Generic>> {
     bio.free_integrity();
     match share.shared() {
         Buffers::Bounced(pages) => bio.unbounce(share.has_failed(), *pages == Pages::Dirtied),
         Buffers::InPlace(Pages::Dirtied) => bio.check_dirty(),
         Buffers::InPlace(Pages::LeftAlone) => bio.release(),
     }
-    share.finish()
+    share.finish_with(last)
 }
 
 /// Completes an asynchronous request whose last bio has ended, here or on a work queue.
@@ -152,7 +165,8 @@ fn land(mut request: Unique<Generic>, ctx: Option<MaySleep>) {
 /// Completes an asynchronous request and tells its kiocb.
 #[inline]
 fn deliver(mut request: Unique<Generic>, at: At) {
-    // Whatever was polled is gone, or will be by the next allocation.
+    // The bio is gone. A poller that still has its address finds some bio there (the slab is
+    // `SLAB_TYPESAFE_BY_RCU`), but a later one need not look.
     request.sealed().iocb.clear_polled_bio();
     let (iocb, result) = finish(request, at);
     iocb.complete(result);

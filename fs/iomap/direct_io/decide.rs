@@ -204,7 +204,7 @@ pub(crate) fn zeroes_tail(
     zero_around || (write && end >= i_size())
 }
 
-/// What a kind of errno means for the notification of failed I/O.
+/// Whether a request that ended with `errno` is reported as failed I/O.
 ///
 /// The two codes that ask the caller to try again in another way are not failures.
 #[inline]

@@ -20,7 +20,7 @@ use kernel::{
     iomap::{
         bio::{
             Bio,
-            Contents,
+            Filled,
             Template, //
         },
         flags::{
@@ -273,7 +273,7 @@ impl Building<'_> {
 
     /// Submits a bio of data.
     #[inline]
-    fn send<C: Contents>(
+    fn send<C: Filled>(
         &mut self,
         mut bio: Bio<C>,
         iter: &Place,

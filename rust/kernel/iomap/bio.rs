@@ -23,7 +23,10 @@ use super::{
     check,
     context::MaySleep,
     device::BlockDevice,
-    flags::Opf,
+    flags::{
+        MapFlags,
+        Opf, //
+    },
     inode::Inode,
     iov_iter::IovIter,
     iter::{
@@ -48,6 +51,13 @@ use core::{
     mem::ManuallyDrop,
     ptr::NonNull, //
 };
+
+/// Contents that make a bio complete.
+pub trait Filled: Contents {}
+
+impl Filled for Pinned {}
+impl Filled for Bounced {}
+impl Filled for Zeroes {}
 
 /// What an unsubmitted bio holds, and so what has to be given back with it.
 pub trait Contents: private::Sealed {
@@ -228,7 +238,13 @@ impl Bio<Empty> {
 
     /// Allocates from the bio set of the file system, or else from that of all file systems.
     #[inline(always)]
-    fn alloc(bdev: &BlockDevice, vecs: u16, opf: Opf, ops: &DioOps, _ctx: MaySleep) -> Self {
+    fn alloc(
+        bdev: &BlockDevice,
+        vecs: u16,
+        opf: Opf,
+        ops: &DioOps,
+        _ctx: MaySleep,
+    ) -> Result<Self> {
         let set = match ops.bio_set() {
             Some(set) => set.as_ptr(),
             None => &raw mut bindings::fs_bio_set,
@@ -243,13 +259,14 @@ impl Bio<Empty> {
                 set,
             )
         };
+        // An allocation that may block waits for the reserve of the bio set. It fails only if the
+        // set of a file system was made without segments.
+        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
         // INVARIANT: A new bio has no pages.
-        Self {
-            // SAFETY: An allocation that may block waits for the reserve of the bio set and
-            // cannot fail.
-            raw: unsafe { NonNull::new_unchecked(raw) },
+        Ok(Self {
+            raw,
             _contents: PhantomData,
-        }
+        })
     }
 
     /// Fills the bio with as much of `memory` as fits, in place (`bio_iov_iter_get_pages()`).
@@ -325,13 +342,13 @@ pub struct Template<'a> {
 impl Template<'_> {
     /// Allocates a data bio for byte `pos` of the file.
     #[inline]
-    fn data_bio(&self, iter: &Place, iocb: &BusyIocb, pos: i64, vecs: u16) -> Bio<Empty> {
-        let mut bio = Bio::alloc(self.extent.bdev(), vecs, self.opf, self.ops, self.ctx);
+    fn data_bio(&self, iter: &Place, iocb: &BusyIocb, pos: i64, vecs: u16) -> Result<Bio<Empty>> {
+        let mut bio = Bio::alloc(self.extent.bdev(), vecs, self.opf, self.ops, self.ctx)?;
         bio.set_crypt_ctx(iter.inode(), pos, self.ctx);
         bio.set_sector(self.extent.sector(pos));
         bio.set_write_hint(iter.inode());
         bio.set_ioprio(iocb.ioprio());
-        bio
+        Ok(bio)
     }
 
     /// Builds the next zero-copy bio, for byte `pos` of the file.
@@ -344,7 +361,7 @@ impl Template<'_> {
         memory: &mut IovIter<'_>,
     ) -> Result<Bio<Pinned>> {
         let vecs = memory.vecs_to_alloc();
-        self.data_bio(iter, iocb, pos, vecs)
+        self.data_bio(iter, iocb, pos, vecs)?
             .pin(memory, self.extent.bdev(), self.alignment)
     }
 
@@ -357,7 +374,7 @@ impl Template<'_> {
         memory: &mut IovIter<'_>,
     ) -> Result<Bio<Bounced>> {
         let vecs = memory.bounce_vecs();
-        self.data_bio(iter, iocb, pos, vecs).bounce(
+        self.data_bio(iter, iocb, pos, vecs)?.bounce(
             memory,
             self.extent.max_bio_bytes(),
             self.alignment,
@@ -391,7 +408,7 @@ impl Template<'_> {
             Opf::WRITE | Opf::SYNC | Opf::IDLE,
             self.ops,
             self.ctx,
-        );
+        )?;
         bio.set_crypt_ctx(iter.inode(), pos, self.ctx);
         bio.set_sector(self.extent.sector(pos));
 
@@ -406,8 +423,7 @@ impl Template<'_> {
     }
 }
 
-/// Contents that can be given integrity data and submitted.
-impl<C: Contents> Bio<C> {
+impl<C: Filled> Bio<C> {
     /// Gives a bio of a file system that does its own protection its integrity data.
     ///
     /// Generated for a write (`fs_bio_integrity_generate()`), room for it for a read
@@ -460,8 +476,16 @@ impl<C: Contents> Bio<C> {
         match ops.submit_io() {
             // SAFETY: The bio is complete and given up here, and the iterator is valid.
             Some(submit_io) => unsafe { submit_io(iter.as_raw(), raw, pos) },
-            // SAFETY: The bio is complete and given up here.
-            None => unsafe { submit_encrypted(raw) },
+            None => {
+                if iter.flags().has(MapFlags::ANON_WRITE) {
+                    // Where it goes is for the callback to say.
+                    crate::do_once_lite! {
+                        crate::warn_on!(true);
+                    }
+                }
+                // SAFETY: The bio is complete and given up here.
+                unsafe { submit_encrypted(raw) };
+            }
         }
     }
 

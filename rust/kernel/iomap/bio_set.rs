@@ -114,7 +114,10 @@ impl<H: Header> HeaderSet<H> {
         })
     }
 
-    /// Allocates a bio for `memory`, or fails with `EAGAIN` if that would mean to wait.
+    /// Allocates a bio for `memory`.
+    ///
+    /// Fails with `EAGAIN` if that would mean to wait and must not, and with `ENOTBLK` if the bio
+    /// set is not initialised.
     #[inline(always)]
     pub fn alloc(
         &'static self,
@@ -126,7 +129,7 @@ impl<H: Header> HeaderSet<H> {
     ) -> Result<Unsubmitted<H, Empty>> {
         // SAFETY: Only `init` writes to the field. A bio set that was not initialised has no slab.
         if unsafe { (*self.raw.get()).bio_slab }.is_null() {
-            return Err(EAGAIN);
+            return Err(ENOTBLK);
         }
         let gfp = match wait {
             Wait::Allowed(_) => GFP_KERNEL,

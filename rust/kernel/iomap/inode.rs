@@ -145,8 +145,8 @@ impl Inode {
 
     /// Tells whoever watches the file system about a failed request (`fserror_report_io()`).
     ///
-    /// `pos` and `len` are in bytes. Any context that the C function allows: it allocates with
-    /// `GFP_NOFS` and takes `i_lock`, so not from an interrupt.
+    /// `pos` and `len` are in bytes. Process context: the C function takes `i_lock`. It allocates
+    /// with `GFP_NOFS`.
     #[cold]
     pub fn report_io_error(&self, failed: Failed, pos: i64, len: u64, error: Error, _: MaySleep) {
         let kind = match failed {

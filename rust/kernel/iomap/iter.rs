@@ -29,9 +29,7 @@ use crate::{
 use core::{
     ffi::c_void,
     marker::PhantomData,
-    mem::MaybeUninit,
-    ops::Deref,
-    slice, //
+    ops::Deref, //
 };
 
 /// What a mapping maps a range of the file to (`iomap.type`).
@@ -189,10 +187,9 @@ impl<'a> Iter<'a> {
                 unsafe { at(size).write_bytes(0, pos.wrapping_sub(size) as usize) };
             }
             // SAFETY: The mapping covers `length` bytes from `pos`, and the caller holds the lock
-            // that makes them ours.
-            let buffer =
-                unsafe { slice::from_raw_parts_mut(at(pos).cast::<MaybeUninit<u8>>(), length) };
-            let copied = source.copy_from_iter_raw(buffer).len();
+            // for writing them.
+            let copied =
+                unsafe { bindings::_copy_from_iter(at(pos).cast(), length, source.as_raw()) };
             if copied > 0 {
                 let end = pos.wrapping_add(copied as i64);
                 // SAFETY: The inode is valid, and the caller holds `i_rwsem`.
@@ -200,10 +197,9 @@ impl<'a> Iter<'a> {
             }
             Ok(copied)
         } else if let Some(dest) = memory.dest() {
-            // SAFETY: The mapping covers `length` bytes from `pos`; C copies from memory that the
-            // file system may change under it, too, and a torn read is what such a reader gets.
-            let buffer = unsafe { slice::from_raw_parts(at(pos), length) };
-            Ok(dest.copy_to_iter(buffer))
+            // SAFETY: The mapping covers `length` bytes from `pos`. The file system may change
+            // them at the same time, which is why no reference to them is made.
+            Ok(unsafe { bindings::_copy_to_iter(at(pos).cast(), length, dest.as_raw()) })
         } else {
             Ok(0)
         }
@@ -279,6 +275,13 @@ impl Place {
         Type::from_raw(unsafe { (*self.as_raw()).iomap.type_ })
     }
 
+    /// What the file system says about the current mapping.
+    #[inline]
+    pub fn flags(&self) -> MapFlags {
+        // SAFETY: The iterator is valid.
+        MapFlags::from_raw(unsafe { (*self.as_raw()).iomap.flags })
+    }
+
     /// The blocks behind the current mapping.
     ///
     /// `None` if the file system named no device, which for a mapping with blocks is a bug of the
@@ -319,7 +322,7 @@ impl<'a> Extent<'a> {
         MapFlags::from_raw(self.map.flags)
     }
 
-    /// Whether the mapping holds data: it is neither unwritten nor of another type.
+    /// What the mapping maps to.
     #[inline]
     pub fn mapping_type(&self) -> Type {
         Type::from_raw(self.map.type_)

@@ -18,6 +18,7 @@ use super::{
     context::MaySleep,
     flags::IocbFlags,
     inode::Inode,
+    read_once,
     write_once, //
 };
 use crate::{
@@ -105,8 +106,8 @@ impl Iocb {
     /// A snapshot: pages may come and go at once.
     #[inline]
     pub fn has_cached_pages(&self) -> bool {
-        // SAFETY: The file is open, so its mapping is valid; C reads `nrpages` without a lock too.
-        unsafe { (*(*(*self.as_raw()).ki_filp).f_mapping).nrpages != 0 }
+        // SAFETY: The file is open, so its mapping is valid; the count is a machine word.
+        unsafe { read_once(&raw const (*(*(*self.as_raw()).ki_filp).f_mapping).nrpages) != 0 }
     }
 
     /// Writes back dirty pages of the next `len` bytes and waits for them.

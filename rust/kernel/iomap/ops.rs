@@ -2,8 +2,8 @@
 
 //! The callbacks that a file system hands in.
 //!
-//! Porters are told to keep separate `iomap_ops` for separate purposes, so these types only wrap
-//! what C passes; they add no dispatching of their own.
+//! A file system has separate `iomap_ops` for separate purposes, so these types only wrap what C
+//! passes; they add no dispatching of their own.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 

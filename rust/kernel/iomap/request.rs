@@ -35,19 +35,19 @@ use super::{
     read_once, //
 };
 use crate::{
-    alloc::{
-        flags::GFP_KERNEL,
-        KBox, //
-    },
+    alloc::flags::GFP_KERNEL,
     bindings,
     prelude::*,
     static_lock_class,
-    sync::atomic::{
-        Acquire,
-        Atomic,
-        Full,
-        Relaxed,
-        Release, //
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed,
+            Release, //
+        },
+        rcu, //
     },
     types::Opaque,
     workqueue::RawWorkItem, //
@@ -74,6 +74,9 @@ pub trait Operations: Sized + 'static {
     /// What the owner of the finished request needs to know. Fixed when submission is over.
     type Sealed: Send + 'static;
 
+    /// Where the memory of such requests comes from.
+    fn cache() -> &'static Cache<Self>;
+
     /// A bio of the request has ended. Any context, the hard interrupt included.
     fn bio_ended(bio: EndedBio, share: Share<Self>);
 
@@ -82,6 +85,85 @@ pub trait Operations: Sized + 'static {
 
     /// The request runs on the work queue that it was punted to.
     fn punted(request: Unique<Self>, ctx: MaySleep);
+}
+
+/// Memory for requests of one kind (`struct kmem_cache`).
+pub struct Cache<T: Operations> {
+    raw: UnsafeCell<*mut bindings::kmem_cache>,
+    _kind: PhantomData<T>,
+}
+
+// SAFETY: The pointer is written once, before any use; the cache itself is made for concurrent use.
+unsafe impl<T: Operations> Sync for Cache<T> {}
+
+impl<T: Operations> Default for Cache<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Operations> Cache<T> {
+    /// A cache that has no memory yet: [`Cache::init`] comes first.
+    pub const fn new() -> Self {
+        Self {
+            raw: UnsafeCell::new(ptr::null_mut()),
+            _kind: PhantomData,
+        }
+    }
+
+    /// Makes the cache, which is shown as `name` in `/proc/slabinfo` (`kmem_cache_create()`).
+    ///
+    /// # Safety
+    ///
+    /// Must be called at most once, before any use of the cache (from an initcall).
+    pub unsafe fn init(&'static self, name: &'static CStr) -> Result {
+        let mut args = bindings::kmem_cache_args {
+            // CAST: A power of two, and small.
+            align: align_of::<Inner<T>>() as u32,
+            ..pin_init::zeroed()
+        };
+        // SAFETY: The name is static and the arguments are valid.
+        let cache = unsafe {
+            bindings::__kmem_cache_create_args(
+                name.as_char_ptr(),
+                // CAST: A request is some hundred bytes.
+                size_of::<Inner<T>>() as u32,
+                &mut args,
+                // A request that is looked at from two processors is better not split over
+                // three lines.
+                1 << bindings::_slab_flag_bits__SLAB_HWCACHE_ALIGN,
+            )
+        };
+        if cache.is_null() {
+            return Err(ENOMEM);
+        }
+        // SAFETY: By the requirement nobody looks at the field yet.
+        unsafe { *self.raw.get() = cache };
+        Ok(())
+    }
+
+    #[inline]
+    fn alloc(&self) -> Result<NonNull<Inner<T>>> {
+        // SAFETY: The field does not change any more.
+        let cache = unsafe { *self.raw.get() };
+        if cache.is_null() {
+            return Err(ENOMEM);
+        }
+        // SAFETY: The cache is valid and never destroyed.
+        let memory = unsafe { bindings::kmem_cache_alloc_noprof(cache, GFP_KERNEL.as_raw()) };
+        NonNull::new(memory.cast()).ok_or(ENOMEM)
+    }
+
+    /// Frees a request.
+    ///
+    /// # Safety
+    ///
+    /// `inner` must come from [`Cache::alloc`] of this cache and must not be used afterwards.
+    #[inline]
+    unsafe fn free(&self, inner: NonNull<Inner<T>>) {
+        // SAFETY: The field does not change any more; the rest is required of the caller.
+        unsafe { bindings::kmem_cache_free(*self.raw.get(), inner.as_ptr().cast()) };
+    }
 }
 
 /// The word that a request begins with where the C implementation is built in as well.
@@ -140,7 +222,27 @@ impl<T: Operations> Inner<T> {
 /// # Invariants
 ///
 /// All fields but `sealed` and `work` are initialised, and `refs` is one.
-pub struct Prepared<T: Operations>(KBox<Inner<T>>);
+pub struct Prepared<T: Operations>(NonNull<Inner<T>>);
+
+impl<T: Operations> Drop for Prepared<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the invariants nobody else refers to the request.
+        unsafe { free(self.0) };
+    }
+}
+
+/// Frees a request, and what is shared with its bios.
+///
+/// # Safety
+///
+/// Nobody else may refer to the request, and `sealed` must not hold anything.
+#[inline]
+unsafe fn free<T: Operations>(inner: NonNull<Inner<T>>) {
+    // SAFETY: The request is ours alone and initialised.
+    unsafe { ptr::drop_in_place(&raw mut (*inner.as_ptr()).shared) };
+    // SAFETY: All requests come from the cache of their kind.
+    unsafe { T::cache().free(inner) };
+}
 
 impl<T: Operations> Prepared<T> {
     /// Allocates a request, or fails with `ENOMEM`.
@@ -148,8 +250,8 @@ impl<T: Operations> Prepared<T> {
     /// `shared` is what every ending bio needs to know.
     #[inline]
     pub fn new(shared: T::Shared, _ctx: MaySleep) -> Result<Self> {
-        let memory = KBox::<Inner<T>>::new_uninit(GFP_KERNEL)?;
-        let raw = KBox::into_raw(memory).cast::<Inner<T>>();
+        let inner = T::cache().alloc()?;
+        let raw = inner.as_ptr();
         // SAFETY: The memory is ours. `sealed` and `work` may stay uninitialised.
         unsafe {
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
@@ -160,16 +262,14 @@ impl<T: Operations> Prepared<T> {
             (&raw mut (*raw).waiter).write(Atomic::new(ptr::null_mut()));
         }
         // INVARIANT: Just initialised.
-        // SAFETY: The memory was a box, and what has to be initialised is.
-        Ok(Self(unsafe { KBox::from_raw(raw) }))
+        Ok(Self(inner))
     }
 
     /// Begins submission.
     #[inline]
     pub fn start(self) -> Submitter<T> {
         Submitter {
-            // SAFETY: A box is not NULL.
-            inner: unsafe { NonNull::new_unchecked(KBox::into_raw(self.0)) },
+            inner: ManuallyDrop::new(self).0,
             _not_sync: PhantomData,
         }
     }
@@ -322,13 +422,24 @@ impl<T: Operations> Share<T> {
     /// which is woken and owns the request from then on.
     #[inline]
     pub fn finish(self) -> Option<Unique<T>> {
+        self.finish_with(|_| ())
+    }
+
+    /// As [`Share::finish`], with a last word on what submission has left behind: `last` is called
+    /// if the reference was the last, before anybody else gets the request.
+    #[inline]
+    pub fn finish_with(self, last: impl FnOnce(&mut T::Sealed)) -> Option<Unique<T>> {
         let inner = ManuallyDrop::new(self).inner;
         // SAFETY: Our reference keeps the request until it is dropped here.
         if !unsafe { inner.as_ref() }.put() {
             return None;
         }
 
-        // SAFETY: Ours was the last reference, so the request is there until we hand it back.
+        // SAFETY: Ours was the last reference, and the submission has sealed the request before
+        // it dropped its own. Nobody else looks at it until we hand it back.
+        last(unsafe { (*inner.as_ref().sealed.get()).assume_init_mut() });
+
+        // SAFETY: As above, the request is there until we hand it back.
         let waiter = &unsafe { inner.as_ref() }.waiter;
         // ORDERING: Set before the submission dropped its reference.
         // SAFETY: Only we change the field now; the waiter just looks at it.
@@ -340,10 +451,14 @@ impl<T: Operations> Share<T> {
         }
         // ORDERING: Pairs with the acquire in `Waiter::wait`: the request may be freed as soon as
         // the store is seen, so everything we did with it comes before.
+        //
+        // The task may see the store, go on and exit before it is woken. It is freed after a grace
+        // period, so that being woken then is harmless.
+        let guard = rcu::read_lock();
         waiter.store(ptr::null_mut(), Release);
-        // SAFETY: The task waits uninterruptibly for the store, or has just seen it; a task is
-        // freed after a grace period of RCU, so a wake-up of one that has gone on is harmless.
+        // SAFETY: The task was there when the read-side section began, as it was waiting.
         unsafe { bindings::blk_wake_io_task(task.cast()) };
+        drop(guard);
         None
     }
 }
@@ -420,8 +535,8 @@ impl<T: Operations> Unique<T> {
     pub fn into_sealed(self) -> T::Sealed {
         // SAFETY: By the invariants the request is sealed and ours alone, and it is freed below.
         let sealed = unsafe { (*self.inner().sealed.get()).assume_init_read() };
-        // SAFETY: The request was allocated as a box, and nobody refers to it any more.
-        drop(unsafe { KBox::from_raw(self.inner.as_ptr()) });
+        // SAFETY: Nobody refers to the request any more.
+        unsafe { free(self.inner) };
         sealed
     }
 

@@ -12,6 +12,7 @@ use super::{
     },
     iov_iter::IovIter,
     request::{
+        Cache,
         HandOver,
         Operations,
         Prepared,
@@ -24,6 +25,10 @@ use crate::{
     bindings,
     prelude::*,
     sync::{
+        atomic::{
+            AtomicFlag,
+            Relaxed, //
+        },
         Arc,
         Completion, //
     },
@@ -43,6 +48,10 @@ struct Seal {
 impl Operations for Probe {
     type Shared = u32;
     type Sealed = Seal;
+
+    fn cache() -> &'static Cache<Self> {
+        &CACHE
+    }
 
     fn bio_ended(_bio: EndedBio, _share: Share<Self>) {}
 
@@ -65,7 +74,14 @@ fn seal(value: u32) -> Result<Seal> {
     })
 }
 
+static CACHE: Cache<Probe> = Cache::new();
+static CACHE_READY: AtomicFlag = AtomicFlag::new(false);
+
 fn start() -> Result<Submitter<Probe>> {
+    if !CACHE_READY.xchg(true, Relaxed) {
+        // SAFETY: The first test comes here first, and KUnit runs one at a time.
+        unsafe { CACHE.init(c"iomap_dio_kunit")? };
+    }
     Ok(Prepared::<Probe>::new(7, ctx())?.start())
 }
 
@@ -86,10 +102,10 @@ mod cases {
 
         // Also if the submitter would have waited.
         let submitter = start()?;
-        assert!(matches!(
-            submitter.seal(seal(1)?, true),
-            HandOver::Complete(_)
-        ));
+        let HandOver::Complete(request) = submitter.seal(seal(2)?, true) else {
+            return Err(EINVAL);
+        };
+        assert_eq!(request.into_sealed().value, 2);
         Ok(())
     }
 
@@ -109,10 +125,23 @@ mod cases {
         let submitter = start()?;
         assert!(submitter.share().finish().is_none());
         assert!(submitter.share().finish().is_none());
-        assert!(matches!(
-            submitter.seal(seal(3)?, false),
-            HandOver::Complete(_)
-        ));
+        let HandOver::Complete(request) = submitter.seal(seal(3)?, false) else {
+            return Err(EINVAL);
+        };
+        assert_eq!(request.into_sealed().value, 3);
+        Ok(())
+    }
+
+    #[test]
+    fn last_bio_has_the_last_word() -> Result {
+        let submitter = start()?;
+        let (first, last) = (submitter.share(), submitter.share());
+        assert!(first.finish_with(|sealed| sealed.value = 0).is_none());
+        let HandOver::Wait(waiter) = submitter.seal(seal(8)?, true) else {
+            return Err(EINVAL);
+        };
+        assert!(last.finish_with(|sealed| sealed.value += 1).is_none());
+        assert_eq!(waiter.wait(ctx()).into_sealed().value, 9);
         Ok(())
     }
 
@@ -129,6 +158,7 @@ mod cases {
             return Err(EINVAL);
         };
         assert_eq!(request.result().err(), Some(EIO));
+        drop(request.into_sealed());
         Ok(())
     }
 

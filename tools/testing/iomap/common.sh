@@ -116,11 +116,16 @@ give_back()
 # apt-get install what is missing on this machine. $1: command to look for, $2: its package.
 need_tool()
 {
+	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq)
+
 	command -v "$1" >/dev/null && return 0
-	[ "$EUID" -eq 0 ] || die "$1 is missing: apt-get install $2"
+	if [ "$EUID" -ne 0 ]; then
+		sudo -n true 2>/dev/null || die "$1 is missing: apt-get install $2"
+		apt=(sudo -n "${apt[@]}")
+	fi
 	say "installing $2 on this machine"
-	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$2" >/dev/null 2>&1 ||
-		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$2"; } >/dev/null 2>&1 ||
+	"${apt[@]}" install -y --no-install-recommends "$2" >/dev/null 2>&1 </dev/null ||
+		{ "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$2"; } >/dev/null 2>&1 </dev/null ||
 		die "$1 is missing and could not be installed: apt-get install $2"
 }
 

@@ -6,7 +6,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need_root "$@"
 
-stamp=$(cat "$IOMAP_DIR/pins" "$IOMAP_DIR/root.sh" | sha256sum | cut -d' ' -f1)
+# Whose root it is matters: seen by another user, its set-uid programs are not root's.
+stamp=$(cat "$IOMAP_DIR/pins" "$IOMAP_DIR/root.sh" | sha256sum | cut -d' ' -f1)-$EUID
 [ "$(cat "$ROOT/.stamp" 2>/dev/null)" != "$stamp" ] || exit 0
 
 lock root

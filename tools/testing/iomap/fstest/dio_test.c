@@ -449,7 +449,7 @@ int main(int argc, char **argv)
 	};
 	const char *only = "", *record_path = NULL;
 	bool list = false, verify = false;
-	unsigned int timeout = 120;
+	unsigned int timeout = 200;
 	struct stat st;
 	int opt;
 
