@@ -109,7 +109,7 @@ pub(super) struct Building<'a> {
 /// Submits a request.
 pub(crate) fn submit(call: Call<'_>) -> Result<Submitted> {
     let Call {
-        iocb,
+        mut iocb,
         inode,
         mut memory,
         ops,
@@ -166,10 +166,15 @@ pub(crate) fn submit(call: Call<'_>) -> Result<Submitted> {
         (begin, transfer, Reasons::NONE)
     };
 
-    let wait = iocb.is_sync() || flags.has(CallerFlags::FORCE_WAIT);
+    let sync = iocb.is_sync();
+    let wait = sync || flags.has(CallerFlags::FORCE_WAIT);
     if !wait {
         inode.ensure_done_queue(ctx)?;
+    } else if !sync {
+        // Who waits here does not poll, so nothing may be left to polling.
+        iocb.stop_polling();
     }
+    let polled = !sync && iocb.flags().has(IocbFlags::HIPRI);
 
     let mut iter = Iter::new(inode, pos, len as u64, begin, private, ops);
     let mut building = Building {
@@ -197,9 +202,11 @@ pub(crate) fn submit(call: Call<'_>) -> Result<Submitted> {
         building.request.record_error(error);
     }
 
+    // The first bio may be polled for although the request has to be waited for after all.
+    let poller = polled.then(|| building.iocb.poller());
     match building.seal(done_before, wait || settled.waits) {
         HandOver::Complete(request) => Ok(Submitted::Ended(request)),
-        HandOver::Wait(waiter) => Ok(Submitted::Ended(waiter.wait(ctx))),
+        HandOver::Wait(waiter) => Ok(Submitted::Ended(waiter.wait(poller, ctx))),
         HandOver::Queued => {
             trace::queued(inode, iter.pos(), iter.remaining());
             Ok(Submitted::Queued)

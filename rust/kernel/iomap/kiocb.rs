@@ -216,6 +216,13 @@ impl BusyIocb {
         self.0.set_polled_bio(core::ptr::null_mut());
     }
 
+    /// What a submitter needs that waits, after all, for a request that is polled for.
+    #[inline]
+    pub fn poller(&self) -> Poller {
+        // INVARIANT: The kiocb is valid until the request is over.
+        Poller(self.as_raw())
+    }
+
     /// Drops pages of the `written` bytes that were cached while the write was under way.
     ///
     /// A failure is remembered in the mapping for the next `fsync()`
@@ -239,6 +246,25 @@ impl Drop for BusyIocb {
     #[inline]
     fn drop(&mut self) {
         self.inode().dio_end();
+    }
+}
+
+/// Looks for the end of a polled bio, which nobody is told about.
+///
+/// # Invariants
+///
+/// The kiocb is valid until its request is over.
+pub struct Poller(*mut bindings::kiocb);
+
+impl Poller {
+    /// Polls once (`iocb_bio_iopoll()`).
+    ///
+    /// # Safety
+    ///
+    /// The request must not be over.
+    pub(super) unsafe fn poll(&self, _ctx: MaySleep) {
+        // SAFETY: The kiocb is valid, and what it says of a bio is checked under RCU.
+        unsafe { bindings::iocb_bio_iopoll(self.0, ptr::null_mut(), 0) };
     }
 }
 

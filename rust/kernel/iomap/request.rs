@@ -32,6 +32,7 @@ use super::{
     check,
     context::MaySleep,
     inode::DoneQueue,
+    kiocb::Poller,
     read_once, //
 };
 use crate::{
@@ -475,7 +476,10 @@ pub struct Waiter<T: Operations> {
 
 impl<T: Operations> Waiter<T> {
     /// Waits, uninterruptibly and accounted as I/O, until the request is ours.
-    pub fn wait(self, _ctx: MaySleep) -> Unique<T> {
+    ///
+    /// A polled bio ends only if somebody looks for it. The caller of the request does not, as long
+    /// as we wait, so with a `poller` we do.
+    pub fn wait(self, poller: Option<Poller>, ctx: MaySleep) -> Unique<T> {
         // SAFETY: The last share leaves the request to us, so it is valid.
         let waiter = &unsafe { self.inner.as_ref() }.waiter;
         loop {
@@ -484,6 +488,15 @@ impl<T: Operations> Waiter<T> {
             // ORDERING: Pairs with the release in `Share::finish`.
             if waiter.load(Acquire).is_null() {
                 break;
+            }
+            if let Some(poller) = &poller {
+                // SAFETY: Always safe for the current task.
+                unsafe { bindings::iomap_dio_set_running() };
+                // SAFETY: The request is not over before it is ours.
+                unsafe { poller.poll(ctx) };
+                // SAFETY: The context may sleep.
+                unsafe { bindings::schedule() };
+                continue;
             }
             // SAFETY: The context may sleep.
             unsafe { bindings::blk_io_schedule() };

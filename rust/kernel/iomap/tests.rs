@@ -141,7 +141,7 @@ mod cases {
             return Err(EINVAL);
         };
         assert!(last.finish_with(|sealed| sealed.value += 1).is_none());
-        assert_eq!(waiter.wait(ctx()).into_sealed().value, 9);
+        assert_eq!(waiter.wait(None, ctx()).into_sealed().value, 9);
         Ok(())
     }
 
@@ -171,7 +171,7 @@ mod cases {
             return Err(EINVAL);
         };
         assert!(share.finish().is_none());
-        assert_eq!(waiter.wait(ctx()).into_sealed().value, 5);
+        assert_eq!(waiter.wait(None, ctx()).into_sealed().value, 5);
 
         // From another one, often enough that both orders of the race occur.
         for round in 0..200 {
@@ -185,7 +185,7 @@ mod cases {
                 drop(share.finish());
             })?;
             let request = match submitter.seal(seal(round)?, true) {
-                HandOver::Wait(waiter) => waiter.wait(ctx()),
+                HandOver::Wait(waiter) => waiter.wait(None, ctx()),
                 HandOver::Complete(request) => request,
                 HandOver::Queued => return Err(EINVAL),
             };

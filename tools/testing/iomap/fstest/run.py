@@ -195,7 +195,9 @@ def command(argv, timeout=300):
         raise Failure(f"{argv[0]}: took more than {timeout} s") from None
     if p.returncode:
         said = p.stdout.decode(errors="replace").strip().replace("\n", "; ")
-        raise Failure(f"{' '.join(argv)}: exit {p.returncode}: {said[-400:]}")
+        if len(said) > 400:
+            said = f"{said[:200]} ... {said[-200:]}"
+        raise Failure(f"{' '.join(argv)}: exit {p.returncode}: {said}")
     return p.stdout.decode(errors="replace")
 
 
