@@ -14,16 +14,6 @@ __rust_helper bool rust_helper_bdev_write_cache(struct block_device *bdev)
 	return bdev_write_cache(bdev);
 }
 
-__rust_helper bool rust_helper_bdev_fua(struct block_device *bdev)
-{
-	return bdev_fua(bdev);
-}
-
-__rust_helper bool rust_helper_bdev_nowait(struct block_device *bdev)
-{
-	return bdev_nowait(bdev);
-}
-
 /* Zero if the device has no integrity profile. */
 __rust_helper unsigned int
 rust_helper_iomap_max_integrity_bytes(struct block_device *bdev)

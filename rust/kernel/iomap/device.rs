@@ -66,15 +66,15 @@ impl BlockDevice {
     /// Whether the device writes through with `REQ_FUA` (`bdev_fua()`).
     #[inline]
     pub fn has_fua(&self) -> bool {
-        // SAFETY: The device is valid by the invariants.
-        unsafe { bindings::bdev_fua(self.as_raw()) }
+        // SAFETY: As in `logical_block_size`.
+        unsafe { (*self.limits()).features & bindings::BLK_FEAT_FUA != 0 }
     }
 
     /// Whether the device takes `REQ_NOWAIT` (`bdev_nowait()`).
     #[inline]
     pub fn has_nowait(&self) -> bool {
-        // SAFETY: The device is valid by the invariants.
-        unsafe { bindings::bdev_nowait(self.as_raw()) }
+        // SAFETY: As in `logical_block_size`.
+        unsafe { (*self.limits()).features & bindings::BLK_FEAT_NOWAIT != 0 }
     }
 
     /// The largest bio, in bytes, that one integrity buffer covers (`max_integrity_io_size()`).

@@ -2,7 +2,7 @@
 
 //! Who owns a request that consists of several bios.
 //!
-//! A request is counted: one reference for the submission, one for each bio in flight. Whoever
+//! A request is counted: the submission has references, and gives one to each bio in flight. Whoever
 //! drops the last one owns the request alone and completes it. What may be done with a request
 //! follows from the type of the handle:
 //!
@@ -54,7 +54,10 @@ use crate::{
     workqueue::RawWorkItem, //
 };
 use core::{
-    cell::UnsafeCell,
+    cell::{
+        Cell,
+        UnsafeCell, //
+    },
     ffi::c_void,
     marker::PhantomData,
     mem::{
@@ -87,6 +90,12 @@ pub trait Operations: Sized + 'static {
     /// The request runs on the work queue that it was punted to.
     fn punted(request: Unique<Self>, ctx: MaySleep);
 }
+
+/// The references that a submission begins with.
+///
+/// It gives one to each bio and drops the rest at the end, so that a bio costs one atomic operation,
+/// not two. Until then the count cannot reach zero, whichever bios have ended.
+const BIAS: i32 = 1 << 30;
 
 /// Memory for requests of one kind (`struct kmem_cache`).
 pub struct Cache<T: Operations> {
@@ -178,7 +187,8 @@ const MARK: usize = bindings::IOMAP_DIO_RUST_MARK as usize;
 struct Inner<T: Operations> {
     #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
     mark: usize,
-    /// References: the submission and the bios in flight.
+    /// References. While the request is submitted: `BIAS` less the bios that have ended. Once it
+    /// is sealed: the bios in flight.
     refs: Atomic<i32>,
     /// The first error, as a negative errno, or zero.
     error: Atomic<i32>,
@@ -209,12 +219,12 @@ impl<T: Operations> Inner<T> {
         unsafe { read_once(self.error.as_ptr()) != 0 }
     }
 
-    /// Drops a reference and says whether it was the last.
+    /// Drops `count` references and says whether they were the last.
     #[inline]
-    fn put(&self) -> bool {
+    fn put(&self, count: i32) -> bool {
         // ORDERING: Full, as `atomic_dec_and_test()`: what was done under any reference is
         // visible to the owner of the last.
-        self.refs.fetch_sub(1, Full) == 1
+        self.refs.fetch_sub(count, Full) == count
     }
 }
 
@@ -222,7 +232,7 @@ impl<T: Operations> Inner<T> {
 ///
 /// # Invariants
 ///
-/// All fields but `sealed` and `work` are initialised, and `refs` is one.
+/// All fields but `sealed` and `work` are initialised, and `refs` is `BIAS`.
 pub struct Prepared<T: Operations>(NonNull<Inner<T>>);
 
 impl<T: Operations> Drop for Prepared<T> {
@@ -257,7 +267,7 @@ impl<T: Operations> Prepared<T> {
         unsafe {
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
             (&raw mut (*raw).mark).write(MARK);
-            (&raw mut (*raw).refs).write(Atomic::new(1));
+            (&raw mut (*raw).refs).write(Atomic::new(BIAS));
             (&raw mut (*raw).error).write(Atomic::new(0));
             (&raw mut (*raw).shared).write(shared);
             (&raw mut (*raw).waiter).write(Atomic::new(ptr::null_mut()));
@@ -271,7 +281,7 @@ impl<T: Operations> Prepared<T> {
     pub fn start(self) -> Submitter<T> {
         Submitter {
             inner: ManuallyDrop::new(self).0,
-            _not_sync: PhantomData,
+            shares: Cell::new(0),
         }
     }
 }
@@ -282,11 +292,12 @@ impl<T: Operations> Prepared<T> {
 ///
 /// # Invariants
 ///
-/// Owns the reference of the submission; the request is not sealed.
+/// Owns `BIAS - shares` references, and `shares` is the number of shares that were made. The request
+/// is not sealed.
 #[must_use = "a request must be sealed"]
 pub struct Submitter<T: Operations> {
     inner: NonNull<Inner<T>>,
-    _not_sync: PhantomData<*mut Inner<T>>,
+    shares: Cell<i32>,
 }
 
 /// What is left for the submitter to do when the request is sealed.
@@ -316,9 +327,9 @@ impl<T: Operations> Submitter<T> {
     /// Makes the reference of a bio that is about to be submitted.
     #[inline]
     pub fn share(&self) -> Share<T> {
-        // ORDERING: None needed to make a reference from one that is held.
-        self.inner().refs.add(1, Relaxed);
-        // INVARIANT: Counted just now.
+        // OVERFLOW: The memory for so many bios does not exist.
+        self.shares.set(self.shares.get().wrapping_add(1));
+        // INVARIANT: One of ours.
         Share { inner: self.inner }
     }
 
@@ -337,20 +348,32 @@ impl<T: Operations> Submitter<T> {
     /// Ends submission. With `wait` the last bio hands the request back to this task.
     #[inline]
     pub fn seal(self, sealed: T::Sealed, wait: bool) -> HandOver<T> {
-        let inner = ManuallyDrop::new(self).inner;
-        // SAFETY: The reference of the submission was not dropped yet. By the invariants `sealed`
-        // was not written before, and shares do not look at it.
+        let this = ManuallyDrop::new(self);
+        let inner = this.inner;
+        // OVERFLOW: By the invariants there are fewer shares.
+        let ours = BIAS.wrapping_sub(this.shares.get());
+        // SAFETY: Our references were not dropped yet. By the invariants `sealed` was not written
+        // before, and only the owner of the last reference looks at it.
         unsafe { (*inner.as_ref().sealed.get()).write(sealed) };
+
+        // ORDERING: Pairs with the full ordering in `Inner::put` of each share: what was done
+        // under them is visible if they are all gone.
+        // SAFETY: As above.
+        if unsafe { inner.as_ref() }.refs.load(Acquire) == ours {
+            // INVARIANT: Only our references are left, and the request was sealed.
+            return HandOver::Complete(Unique { inner });
+        }
+
         if wait {
             let current = crate::task::Task::current_raw();
-            // ORDERING: Dropping the reference publishes it.
-            // SAFETY: Only the owner of the last reference looks at the field, and ours is left.
+            // ORDERING: Dropping our references publishes it.
+            // SAFETY: Only the owner of the last reference looks at the field, and ours are left.
             unsafe { *inner.as_ref().waiter.as_ptr() = current.cast() };
         }
 
         // SAFETY: As above.
-        if unsafe { inner.as_ref() }.put() {
-            // INVARIANT: It was the last reference, and the request was sealed.
+        if unsafe { inner.as_ref() }.put(ours) {
+            // INVARIANT: They were the last references, and the request was sealed.
             HandOver::Complete(Unique { inner })
         } else if wait {
             // INVARIANT: `waiter` is this task, so the last share hands the request back.
@@ -432,7 +455,7 @@ impl<T: Operations> Share<T> {
     pub fn finish_with(self, last: impl FnOnce(&mut T::Sealed)) -> Option<Unique<T>> {
         let inner = ManuallyDrop::new(self).inner;
         // SAFETY: Our reference keeps the request until it is dropped here.
-        if !unsafe { inner.as_ref() }.put() {
+        if !unsafe { inner.as_ref() }.put(1) {
             return None;
         }
 
