@@ -86,7 +86,7 @@ impl<H: Header> HeaderSet<H> {
     /// Bytes in front of each bio. The bio itself then begins a cache line, so that the fields
     /// that submission and completion touch share one.
     const FRONT_PAD: usize =
-        size_of::<Pad<H>>().next_multiple_of(bindings::IOMAP_DIO_CACHE_LINE_BYTES as usize);
+        size_of::<Pad<H>>().next_multiple_of(bindings::IOMAP_DIO_CACHE_LINE_BYTES);
 
     /// A bio set that has no bios yet: [`HeaderSet::init`] comes first.
     pub const fn new() -> Self {

@@ -357,7 +357,6 @@ impl<'a> Extent<'a> {
         if self.flags().has(MapFlags::INTEGRITY) {
             return self.bdev.max_integrity_bytes();
         }
-        // CAST: `BIO_MAX_SIZE` is a 32-bit byte count.
-        bindings::IOMAP_DIO_BIO_MAX_BYTES as usize
+        bindings::IOMAP_DIO_BIO_MAX_BYTES
     }
 }
