@@ -7,7 +7,7 @@
 #include "dio_test.h"
 
 #define PAGE		4096U
-#define REGION		(256 * KiB)
+#define REGION		(192 * KiB)
 
 enum region { MAPPED, HOLE, UNWRITTEN, BEYOND_EOF, NR_REGIONS };
 static const char *const region_names[] = { "mapped", "hole", "unwritten", "beyond-eof" };
@@ -28,7 +28,7 @@ static int regions_file(u8 *want)
 	return xopen("fault", O_RDWR | O_DIRECT);
 }
 
-static const enum engine_kind engines[] = { ENG_SYNC, ENG_VEC, ENG_AIO, ENG_URING };
+static const enum engine_kind engines[] = { ENG_SYNC, ENG_AIO, ENG_URING };
 
 /* One request at a bad address; addr may be good up to some byte. */
 static void bad_request(struct engine *e, int fd, bool write, enum region region, u32 shift,
@@ -222,8 +222,8 @@ static void enospc(const void *arg)
 
 	/* Ballast first, because writing all of it takes long */
 	ballast = xopen("enospc-ballast", O_RDWR | O_CREAT | O_TRUNC);
-	for (u64 end = 0; step >= 2 * MiB && free_bytes() > 24 * MiB; ) {
-		if (step > free_bytes() - 16 * MiB || fallocate(ballast, 0, end, step))
+	for (u64 end = 0; step >= 2 * MiB && free_bytes() > 16 * MiB; ) {
+		if (step > free_bytes() - 8 * MiB || fallocate(ballast, 0, end, step))
 			step /= 2;
 		else
 			end += step;

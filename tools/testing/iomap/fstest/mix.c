@@ -298,7 +298,7 @@ static void op_clone(struct mix *m)
 static void mix(const void *arg)
 {
 	enum engine_kind kind = (enum engine_kind)(uintptr_t)arg;
-	int nops = max(400 * env.scale / 100, 20U);
+	int nops = max(160 * env.scale / 100, 20U);
 	struct mix m = { .kind = kind, .rng = env.seed * 1000 + kind };
 	char name[64];
 

@@ -13,7 +13,7 @@
 
 #include "dio_test.h"
 
-#define RACE_SIZE	(2 * MiB)
+#define RACE_SIZE	(1 * MiB)
 
 struct racer {
 	pthread_t thread;
@@ -78,7 +78,7 @@ static void direct_writer(struct racer *r)
 	int fd = xopen("race", O_RDWR | O_DIRECT), n = r->kind < ENG_AIO ? 1 : 4;
 	u8 *buf = xalloc(128 * KiB);
 
-	for (u32 i = 0; go_on(r, i, rounds(250)); i++) {
+	for (u32 i = 0; go_on(r, i, rounds(60)); i++) {
 		struct req reqs[ENG_DEPTH] = { };
 
 		for (int k = 0; k < n; k++) {
@@ -157,7 +157,7 @@ static void buffered_writer(struct racer *r)
 	int fd = xopen("race", O_RDWR);
 	u8 *buf = xalloc(64 * KiB);
 
-	for (u32 i = 0; go_on(r, i, rounds(150)); i++) {
+	for (u32 i = 0; go_on(r, i, rounds(50)); i++) {
 		u64 off;
 		u32 len;
 
@@ -172,7 +172,7 @@ static void truncater(struct racer *r)
 {
 	int fd = xopen("race", O_RDWR);
 
-	for (u32 i = 0; go_on(r, i, rounds(80)); i++) {
+	for (u32 i = 0; go_on(r, i, rounds(30)); i++) {
 		u64 off = rnd_below(&r->rng, RACE_SIZE / 8) * 8;
 
 		switch (rnd_below(&r->rng, 4)) {
@@ -344,7 +344,7 @@ static void cached_async(const void *arg)
 		stamp(want, 0, RACE_SIZE, 0);
 		fd = xopen("race", O_RDWR | O_DIRECT);
 		bfd = xopen("race", O_RDONLY);
-		for (u32 i = 0; i < rounds(40); i++) {
+		for (u32 i = 0; i < rounds(12); i++) {
 			struct req reqs[ENG_DEPTH] = { };
 
 			/* Only a page at the end, or all of it */

@@ -26,6 +26,7 @@ import time
 
 MIB = 1 << 20
 DEV_MIB = 400
+DIRTY_MIB = 48
 MNT = "/mnt/fstest"
 SWITCH = "/sys/kernel/iomap/dio_impl"
 NULLB = "/sys/kernel/config/nullb"
@@ -247,9 +248,10 @@ class Devices:
 
     @staticmethod
     def dirty(disk):
+        """Where the first files will be; later ones find what others left."""
         chunk = b"\xdb" * MIB
         fd = os.open(f"/dev/{disk}", os.O_WRONLY)
-        for _ in range(DEV_MIB):
+        for _ in range(DIRTY_MIB):
             os.write(fd, chunk)
         os.fsync(fd)
         os.close(fd)
@@ -368,7 +370,7 @@ class Runner:
         started = time.monotonic()
         name = f"{MNT}/fio"
         try:
-            command(["fio", "--name=verify", f"--filename={name}", "--size=8m", "--rw=randrw",
+            command(["fio", "--name=verify", f"--filename={name}", "--size=2m", "--rw=randrw",
                      "--bssplit=512/20:4k/50:64k/30", "--ioengine=io_uring", "--iodepth=16",
                      "--direct=1", "--verify=crc32c", "--verify_fatal=1", "--randseed=7",
                      "--thread", "--fallocate=posix", "--output-format=terse",
