@@ -321,6 +321,9 @@ unsafe extern "C" fn end_io<H: Header>(bio: *mut bindings::bio) {
     });
 }
 
+/// As for requests of several bios, one address for all crates.
+static WORK_NAME: &CStr = c"iomap_dio_single";
+
 // SAFETY: The `work_struct` is part of the front pad, which `__enqueue` gives up and which stays
 // as it is until the work function takes it back.
 unsafe impl<H: Header> RawWorkItem<0> for Single<H> {
@@ -339,7 +342,7 @@ unsafe impl<H: Header> RawWorkItem<0> for Single<H> {
                 work,
                 Some(run::<H>),
                 false,
-                c"iomap_dio_single".as_char_ptr(),
+                WORK_NAME.as_char_ptr(),
                 static_lock_class!().as_ptr(),
             )
         };

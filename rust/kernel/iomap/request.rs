@@ -603,6 +603,10 @@ impl<T: Operations> Unique<T> {
     }
 }
 
+/// Lockdep tells classes apart by the address of their name, of which a literal in a generic function
+/// has one in each crate.
+static WORK_NAME: &CStr = c"iomap_dio";
+
 // SAFETY: The `work_struct` is part of the request, which `__enqueue` gives up and which stays as
 // it is until the work function takes it back.
 unsafe impl<T: Operations> RawWorkItem<0> for Unique<T> {
@@ -621,7 +625,7 @@ unsafe impl<T: Operations> RawWorkItem<0> for Unique<T> {
                 work,
                 Some(run::<T>),
                 false,
-                c"iomap_dio".as_char_ptr(),
+                WORK_NAME.as_char_ptr(),
                 static_lock_class!().as_ptr(),
             )
         };

@@ -88,7 +88,11 @@ static void bad_request(struct engine *e, int fd, bool write, enum region region
 		      region_names[region]);
 		memcpy(want + i, got + i, SECTOR);
 	}
-	rec("%016llx", (unsigned long long)hash(got, end));
+	/* What f2fs left of the disk is another thing each time, and stays in the file. */
+	if (!strcmp(env.fstype, "f2fs"))
+		rec("checked, not recorded");
+	else
+		rec("%016llx", (unsigned long long)hash(got, end));
 	munmap(got, NR_REGIONS * REGION);
 }
 

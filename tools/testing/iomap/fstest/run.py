@@ -171,6 +171,10 @@ def trace_caller(text):
     return ""
 
 
+# How dio_test begins the reason of a case that C is known to get wrong.
+KNOWN_DEFECT = "a known defect of the C code"
+
+
 class Failure(Exception):
     pass
 
@@ -240,18 +244,25 @@ class Devices:
             for attr, value in attrs.items():
                 write(f"{NULLB}/{disk}/{attr}", value)
             write(f"{NULLB}/{disk}/power", 1)
+            fresh = True
+        else:
+            fresh = False
         for _ in range(100):
             if os.path.exists(f"/dev/{disk}"):
+                # null_blk makes a page of its memory when it is first written to. A polled
+                # write may be carried out under RCU, and lockdep finds that it must not sleep.
+                if fresh and attrs["poll_queues"]:
+                    Devices.dirty(disk, DEV_MIB)
                 return disk
             time.sleep(0.05)
         raise Failure(f"/dev/{disk} did not appear")
 
     @staticmethod
-    def dirty(disk):
+    def dirty(disk, mib=DIRTY_MIB):
         """Where the first files will be; later ones find what others left."""
         chunk = b"\xdb" * MIB
         fd = os.open(f"/dev/{disk}", os.O_WRONLY)
-        for _ in range(DIRTY_MIB):
+        for _ in range(mib):
             os.write(fd, chunk)
         os.fsync(fd)
         os.close(fd)
@@ -266,6 +277,7 @@ class Runner:
         self.log = open(f"{self.out}/results.jsonl", "w", encoding="utf-8")
         self.counts = {"pass": 0, "fail": 0, "skip": 0}
         self.seen = {}
+        self.why = {}
         open(f"{self.out}/dio_test.log", "w", encoding="utf-8").close()
         self.pins_at_start = self.pins()
         self.callers = {}
@@ -280,6 +292,7 @@ class Runner:
     def result(self, name, status, reason="", ms=0):
         self.counts[status] += 1
         self.seen[name] = status
+        self.why[name] = reason
         self.put(name=name, status=status, reason=reason, ms=ms)
         if status == "fail":
             print(f"@@ failed: {name}: {reason}", flush=True)
@@ -495,7 +508,11 @@ class Runner:
                 continue        # the setup failed and said so, or nothing was done
             c, rust = (records[config, i].get(case, []) for i in ("c", "rust"))
             if states[0] != states[1]:
-                self.result(name, "fail", f"C: {states[0]}, Rust: {states[1]}")
+                # Where C is wrong it may fail, but Rust must not, and nobody is to overlook it.
+                why = self.why.get(f"{config}/c/{case}", "")
+                known = states == ["skip", "pass"] and why.startswith(KNOWN_DEFECT)
+                self.result(name, "skip" if known else "fail",
+                            f"C: {states[0]}, Rust: {states[1]}" + (f" ({why})" if known else ""))
                 continue
             if not c and not rust:
                 continue        # a case that only checks
