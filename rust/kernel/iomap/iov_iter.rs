@@ -21,11 +21,13 @@ use crate::{
 ///
 /// # Invariants
 ///
-/// `initial` is the number of bytes that were left when the iterator was borrowed, and every byte
-/// less that is left now was consumed by advancing it.
+/// `initial` is the number of bytes that were left when the iterator was borrowed. Every byte less
+/// that is left now was either consumed by advancing it, or is one of the `hidden` bytes at its end
+/// that it is cut by at the moment.
 pub struct IovIter<'a> {
     iov: Direction<'a>,
     initial: usize,
+    hidden: usize,
 }
 
 enum Direction<'a> {
@@ -55,8 +57,12 @@ impl<'a> IovIter<'a> {
             // required of the caller.
             Direction::Dest(unsafe { &mut *ptr.cast() })
         };
-        let mut this = Self { iov, initial: 0 };
-        // INVARIANT: Nothing was consumed yet.
+        let mut this = Self {
+            iov,
+            initial: 0,
+            hidden: 0,
+        };
+        // INVARIANT: Nothing was consumed yet, and nothing is hidden.
         this.initial = this.len();
         this
     }
@@ -126,8 +132,9 @@ impl<'a> IovIter<'a> {
 
     /// Runs `section` with the iterator cut to at most `len` bytes.
     ///
-    /// Afterwards the iterator has as many bytes left as before, less what `section` says that it
-    /// consumed. `iov_iter_truncate()` and `iov_iter_reexpand()`.
+    /// `section` says how many bytes it has used. If it has consumed more of the iterator than that,
+    /// the iterator goes back, so that afterwards it stands behind what was used.
+    /// `iov_iter_truncate()` and `iov_iter_reexpand()`.
     #[inline]
     pub fn truncated<R>(
         &mut self,
@@ -136,16 +143,34 @@ impl<'a> IovIter<'a> {
     ) -> (usize, R) {
         let before = self.len();
         // CAST: The minimum with a `usize` is a `usize`.
-        self.set_len(core::cmp::min(before as u64, len) as usize);
-        let (consumed, result) = section(self);
-        // OVERFLOW: `consumed` is at most `before`; a wrong claim must not panic.
-        self.set_len(before.wrapping_sub(consumed));
-        (consumed, result)
+        // OVERFLOW: It is a minimum with `before`.
+        let cut = before.wrapping_sub(core::cmp::min(before as u64, len) as usize);
+        // SAFETY: `cut` is at most what is left.
+        // INVARIANT: As many are hidden now.
+        unsafe { self.set_len(before.wrapping_sub(cut)) };
+        self.hidden = self.hidden.wrapping_add(cut);
+
+        let (used, result) = section(self);
+
+        // OVERFLOW: By the invariants this is at most `initial`, as are the hidden bytes.
+        let left = self.len().wrapping_add(cut);
+        // INVARIANT: They are no longer hidden.
+        self.hidden = self.hidden.wrapping_sub(cut);
+        // SAFETY: The bytes that were cut off are still there, behind those that are left.
+        unsafe { self.set_len(left) };
+        self.revert(before.saturating_sub(left).saturating_sub(used));
+        (used, result)
     }
 
+    /// Changes the number of bytes that are left.
+    ///
+    /// # Safety
+    ///
+    /// The memory must have `len` bytes from where the iterator stands, and the caller must keep
+    /// the type's invariants.
     #[inline]
-    fn set_len(&mut self, len: usize) {
-        // SAFETY: The iterator is valid and ours, and `truncated` never sets more than there is.
+    unsafe fn set_len(&mut self, len: usize) {
+        // SAFETY: The iterator is valid and ours, and there is so much memory.
         unsafe {
             (*self.as_raw())
                 .__bindgen_anon_1
@@ -159,11 +184,16 @@ impl<'a> IovIter<'a> {
     /// (`iov_iter_revert()`).
     #[inline]
     pub fn revert(&mut self, bytes: usize) {
-        // OVERFLOW: By the invariants no more is left than initially.
-        let consumed = self.initial.wrapping_sub(self.len());
+        // OVERFLOW: By the invariants no more is left or hidden than there was initially.
+        let consumed = self
+            .initial
+            .wrapping_sub(self.hidden)
+            .wrapping_sub(self.len());
         let bytes = core::cmp::min(bytes, consumed);
-        // SAFETY: The iterator is valid, and has advanced by `consumed` bytes in our hands.
-        unsafe { bindings::iov_iter_revert(self.as_raw(), bytes) };
+        if bytes > 0 {
+            // SAFETY: The iterator is valid, and has advanced by `consumed` bytes in our hands.
+            unsafe { bindings::iov_iter_revert(self.as_raw(), bytes) };
+        }
     }
 
     /// Fills at most `len` bytes with zeroes and returns how many (`iov_iter_zero()`).
