@@ -23,7 +23,10 @@ use kernel::{
     iomap::{
         bio::EndedBio,
         context::MaySleep,
-        inode::Failed,
+        inode::{
+            DoneQueue,
+            Failed, //
+        },
         kiocb::{
             BusyIocb,
             DoneIocb, //
@@ -120,6 +123,10 @@ impl Operations for Generic {
         }
     }
 
+    fn queue(finishing: &Finishing) -> Option<DoneQueue<'_>> {
+        finishing.iocb.inode().done_queue()
+    }
+
     fn punted(request: Unique<Self>, ctx: MaySleep) {
         deliver(request, At::Process(ctx));
     }
@@ -153,11 +160,14 @@ fn land(mut request: Unique<Generic>, ctx: Option<MaySleep>) {
 
     if let Landing::Punt(reasons) = landing {
         finishing.travel.set_reasons(reasons);
-        if let Some(queue) = finishing.iocb.inode().done_queue() {
-            return request.punt(queue);
+        match request.punt() {
+            Ok(()) => return,
+            Err(back) => {
+                // The queue was made before the first asynchronous request was submitted.
+                warn_once!();
+                request = back;
+            }
         }
-        // The queue was made before the first asynchronous request was submitted.
-        warn_once!();
     }
     deliver(request, At::BioEnd(ctx));
 }

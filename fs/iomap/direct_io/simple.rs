@@ -37,7 +37,10 @@ use kernel::{
             MapFlags,
             Opf, //
         },
-        inode::Inode,
+        inode::{
+            DoneQueue,
+            Inode, //
+        },
         iov_iter::IovIter,
         iter::{
             Place,
@@ -144,16 +147,23 @@ pub(crate) fn read(
 
 impl Header for SimpleRead {
     #[inline]
-    fn ended(request: Single<Self>) {
+    fn ended(mut request: Single<Self>) {
         if request.has_failed() {
             // An error is reported in process context.
-            if let Some(queue) = request.header().iocb.inode().done_queue() {
-                return request.punt(queue);
+            match request.punt() {
+                Ok(()) => return,
+                Err(back) => {
+                    // The queue was made before the first asynchronous request was submitted.
+                    warn_once!();
+                    request = back;
+                }
             }
-            // The queue was made before the first asynchronous request was submitted.
-            warn_once!();
         }
         deliver(request, At::BioEnd(None));
+    }
+
+    fn queue(&self) -> Option<DoneQueue<'_>> {
+        self.iocb.inode().done_queue()
     }
 
     fn punted(request: Single<Self>, ctx: MaySleep) {

@@ -20,7 +20,10 @@ use super::{
     context::MaySleep,
     device::BlockDevice,
     flags::Opf,
-    inode::DoneQueue,
+    inode::{
+        DoneQueue,
+        Puntable, //
+    },
     iov_iter::IovIter,
     kiocb::BusyIocb, //
 };
@@ -45,6 +48,9 @@ use core::{
 pub trait Header: Send + Sized + 'static {
     /// The bio has ended. Any context, the hard interrupt included.
     fn ended(request: Single<Self>);
+
+    /// The work queue that the request is punted to.
+    fn queue(&self) -> Option<DoneQueue<'_>>;
 
     /// The request runs on the work queue that it was punted to.
     fn punted(request: Single<Self>, ctx: MaySleep);
@@ -301,10 +307,17 @@ impl<H: Header> Single<H> {
         (header, bio)
     }
 
-    /// Lets [`Header::punted`] go on with the request on `queue`.
+    /// Lets [`Header::punted`] go on with the request on [`Header::queue`]. Gives the request back
+    /// if there is none.
     #[cold]
-    pub fn punt(self, queue: DoneQueue) {
-        queue.enqueue(self);
+    pub fn punt(self) -> Result<(), Self> {
+        Puntable::punt(self)
+    }
+}
+
+impl<H: Header> Puntable for Single<H> {
+    fn queue(&self) -> Option<DoneQueue<'_>> {
+        self.header().queue()
     }
 }
 

@@ -24,7 +24,10 @@ use crate::{
         RawWorkItem, //
     },
 };
-use core::ptr::NonNull;
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
 
 /// The inode of an open file (`struct inode`).
 ///
@@ -47,20 +50,30 @@ pub enum Failed {
 ///
 /// # Invariants
 ///
-/// The queue exists until the last file of the super block is closed, so it can be used for any
-/// request on one of its files that is not over.
+/// The queue exists until the last file of the super block is closed, and so as long as the inode
+/// that it was taken from is borrowed.
 #[derive(Clone, Copy)]
-pub struct DoneQueue(NonNull<bindings::workqueue_struct>);
+pub struct DoneQueue<'a> {
+    raw: NonNull<bindings::workqueue_struct>,
+    _inode: PhantomData<&'a Inode>,
+}
 
-impl DoneQueue {
-    /// Queues the completion of a request.
+/// What can be completed on the work queue of its super block.
+pub(super) trait Puntable:
+    RawWorkItem<0, EnqueueOutput = ()> + Send + Sized + 'static
+{
+    /// The queue. Until the completion is over it keeps the inode that the queue is taken from.
+    fn queue(&self) -> Option<DoneQueue<'_>>;
+
+    /// Queues the completion, or gives the request back if there is no queue.
     #[inline]
-    pub(super) fn enqueue<W>(self, request: W)
-    where
-        W: RawWorkItem<0, EnqueueOutput = ()> + Send + 'static,
-    {
-        // SAFETY: The request is not over, so the queue is there.
-        unsafe { Queue::from_raw(self.0.as_ptr()) }.enqueue(request);
+    fn punt(self) -> Result<(), Self> {
+        let Some(DoneQueue { raw, .. }) = self.queue() else {
+            return Err(self);
+        };
+        // SAFETY: The request, which is not over, keeps the queue.
+        unsafe { Queue::from_raw(raw.as_ptr()) }.enqueue(self);
+        Ok(())
     }
 }
 
@@ -123,12 +136,16 @@ impl Inode {
     /// The queue that completions needing process context run on, if it was made already
     /// (`s_dio_done_wq`).
     #[inline]
-    pub fn done_queue(&self) -> Option<DoneQueue> {
+    pub fn done_queue(&self) -> Option<DoneQueue<'_>> {
         // ORDERING: Carries the address dependency on the queue's initialisation, as in C.
         // SAFETY: The super block is pinned by the inode. The pointer changes once, from NULL, by
         // a `cmpxchg()`.
         let queue = unsafe { read_once(&raw const (*self.super_block()).s_dio_done_wq) };
-        NonNull::new(queue).map(DoneQueue)
+        // INVARIANT: The super block lives as long as the inode.
+        Some(DoneQueue {
+            raw: NonNull::new(queue)?,
+            _inode: PhantomData,
+        })
     }
 
     /// Makes the queue behind [`Inode::done_queue`] unless there is one.

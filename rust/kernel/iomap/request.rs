@@ -31,7 +31,10 @@ use super::{
     bio::EndedBio,
     check,
     context::MaySleep,
-    inode::DoneQueue,
+    inode::{
+        DoneQueue,
+        Puntable, //
+    },
     kiocb::Poller,
     read_once, //
 };
@@ -86,6 +89,9 @@ pub trait Operations: Sized + 'static {
 
     /// A bio of the request has ended and an ioend worker hands it over.
     fn ioend_ended(bio: EndedBio, result: Result, share: Share<Self>, ctx: MaySleep);
+
+    /// The work queue that a request is punted to.
+    fn queue(sealed: &Self::Sealed) -> Option<DoneQueue<'_>>;
 
     /// The request runs on the work queue that it was punted to.
     fn punted(request: Unique<Self>, ctx: MaySleep);
@@ -576,10 +582,11 @@ impl<T: Operations> Unique<T> {
         sealed
     }
 
-    /// Lets [`Operations::punted`] go on with the request on `queue`.
+    /// Lets [`Operations::punted`] go on with the request on [`Operations::queue`]. Gives the
+    /// request back if there is none.
     #[inline]
-    pub fn punt(self, queue: DoneQueue) {
-        queue.enqueue(self);
+    pub fn punt(self) -> Result<(), Self> {
+        Puntable::punt(self)
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
@@ -600,6 +607,14 @@ impl<T: Operations> Unique<T> {
             // SAFETY: Required of the caller.
             inner: unsafe { NonNull::new_unchecked(raw.cast()) },
         }
+    }
+}
+
+impl<T: Operations> Puntable for Unique<T> {
+    #[inline]
+    fn queue(&self) -> Option<DoneQueue<'_>> {
+        // SAFETY: By the invariants the request is sealed and ours alone.
+        T::queue(unsafe { (*self.inner().sealed.get()).assume_init_ref() })
     }
 }
 

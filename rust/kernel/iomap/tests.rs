@@ -10,6 +10,7 @@ use super::{
         EndIoFlags,
         MapFlags, //
     },
+    inode::DoneQueue,
     iov_iter::IovIter,
     request::{
         Cache,
@@ -56,6 +57,10 @@ impl Operations for Probe {
     fn bio_ended(_bio: EndedBio, _share: Share<Self>) {}
 
     fn ioend_ended(_bio: EndedBio, _result: Result, _share: Share<Self>, _ctx: MaySleep) {}
+
+    fn queue(_seal: &Seal) -> Option<DoneQueue<'_>> {
+        None
+    }
 
     fn punted(request: Unique<Self>, _ctx: MaySleep) {
         request.into_sealed().done.complete_all();
@@ -203,6 +208,10 @@ mod cases {
         let HandOver::Complete(request) = submitter.seal(sealed, false) else {
             return Err(EINVAL);
         };
+        // Without a queue of its own it comes back.
+        let Err(request) = request.punt() else {
+            return Err(EINVAL);
+        };
         workqueue::system().enqueue(request);
         done.wait_for_completion();
         Ok(())
@@ -248,6 +257,19 @@ mod cases {
         });
         assert_eq!((consumed, left), (512, 512));
         assert_eq!(memory.len(), 4096 - 512);
+
+        // What was consumed but not used comes back, with what was cut off; a false claim of more
+        // changes nothing; and going back inside stops at the start, not where the cut was.
+        memory.truncated(256, |memory| (100, memory.zero(256)));
+        assert_eq!(memory.len(), 4096 - 612);
+        memory.truncated(256, |memory| (4096, memory.zero(88)));
+        assert_eq!(memory.len(), 4096 - 700);
+        memory.truncated(256, |memory| (0, memory.revert(4096)));
+        assert_eq!(memory.len(), 4096);
+        memory.truncated(256, |memory| {
+            (56, memory.truncated(8192, |m| (56, m.zero(64))))
+        });
+        assert_eq!(memory.len(), 4096 - 56);
 
         // Back to the start, and never further.
         memory.revert(8192);
