@@ -31,6 +31,7 @@ pub mod context;
 pub mod device;
 pub mod direct_file;
 pub mod flags;
+mod handover;
 pub mod inode;
 pub mod iov_iter;
 pub mod iter;
@@ -45,15 +46,17 @@ pub mod trace;
 use crate::{
     error::Error,
     ffi::c_int,
-    prelude::*, //
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        AtomicType, //
+    },
 };
 
 /// Reads a value that others change at the same time (`READ_ONCE()`).
 ///
 /// [`Atomic::load`] without ordering is the same read behind a helper function, which is a call
 /// where helpers are not inlined.
-///
-/// [`Atomic::load`]: crate::sync::atomic::Atomic::load
 ///
 /// # Safety
 ///
@@ -63,6 +66,13 @@ unsafe fn read_once<T: Copy>(ptr: *const T) -> T {
     const { assert!(size_of::<T>() <= size_of::<usize>()) };
     // SAFETY: Required of the caller.
     unsafe { ptr.read_volatile() }
+}
+
+/// As [`Atomic::load`] without ordering, but never a call: see [`read_once`].
+#[inline(always)]
+fn load_relaxed<T: AtomicType>(atomic: &Atomic<T>) -> T {
+    // SAFETY: The pointer is valid and aligned, and an atomic is written to at once.
+    unsafe { read_once(atomic.as_ptr()) }
 }
 
 /// Writes a value that others read at the same time (`WRITE_ONCE()`).

@@ -31,28 +31,23 @@ use super::{
     bio::EndedBio,
     check,
     context::MaySleep,
+    handover::{
+        AtEnd,
+        AtSeal,
+        Protocol, //
+    },
     inode::{
         DoneQueue,
         Puntable, //
     },
-    kiocb::Poller,
-    read_once, //
+    kiocb::Poller, //
 };
 use crate::{
     alloc::flags::GFP_KERNEL,
     bindings,
     prelude::*,
     static_lock_class,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Relaxed,
-            Release, //
-        },
-        rcu, //
-    },
+    sync::rcu,
     types::Opaque,
     workqueue::RawWorkItem, //
 };
@@ -96,12 +91,6 @@ pub trait Operations: Sized + 'static {
     /// The request runs on the work queue that it was punted to.
     fn punted(request: Unique<Self>, ctx: MaySleep);
 }
-
-/// The references that a submission begins with.
-///
-/// It gives one to each bio and drops the rest at the end, so that a bio costs one atomic operation,
-/// not two. Until then the count cannot reach zero, whichever bios have ended.
-const BIAS: i32 = 1 << 30;
 
 /// Memory for requests of one kind (`struct kmem_cache`).
 pub struct Cache<T: Operations> {
@@ -193,52 +182,20 @@ const MARK: usize = bindings::IOMAP_DIO_RUST_MARK as usize;
 struct Inner<T: Operations> {
     #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
     mark: usize,
-    /// References. While the request is submitted: `BIAS` less the bios that have ended. Once it
-    /// is sealed: the bios in flight.
-    refs: Atomic<i32>,
-    /// The first error, as a negative errno, or zero.
-    error: Atomic<i32>,
+    /// References, the first error and the task that waits.
+    protocol: Protocol,
     shared: T::Shared,
-    /// The task that waits for the request, or NULL. Set by `Submitter::seal`, cleared by the last
-    /// share to hand the request back.
-    waiter: Atomic<*mut c_void>,
     /// Written by `Submitter::seal`, before the submission drops its reference.
     sealed: UnsafeCell<MaybeUninit<T::Sealed>>,
     /// Initialised when the request is punted, which few are.
     work: Opaque<bindings::work_struct>,
 }
 
-impl<T: Operations> Inner<T> {
-    /// Records `error` unless there is one.
-    #[inline]
-    fn record_error(&self, error: Error) {
-        // ORDERING: The reference count orders the value before whoever completes the request.
-        let _ = self.error.cmpxchg(0, error.to_errno(), Relaxed);
-    }
-
-    /// Whether an error was recorded.
-    ///
-    /// A hint about the errors of others, who may be about to record one.
-    #[inline]
-    fn has_failed(&self) -> bool {
-        // SAFETY: The field is valid, and only changed by `cmpxchg`.
-        unsafe { read_once(self.error.as_ptr()) != 0 }
-    }
-
-    /// Drops `count` references and says whether they were the last.
-    #[inline]
-    fn put(&self, count: i32) -> bool {
-        // ORDERING: Full, as `atomic_dec_and_test()`: what was done under any reference is
-        // visible to the owner of the last.
-        self.refs.fetch_sub(count, Full) == count
-    }
-}
-
 /// A request without bios.
 ///
 /// # Invariants
 ///
-/// All fields but `sealed` and `work` are initialised, and `refs` is `BIAS`.
+/// All fields but `sealed` and `work` are initialised, and the submission has all references.
 pub struct Prepared<T: Operations>(NonNull<Inner<T>>);
 
 impl<T: Operations> Drop for Prepared<T> {
@@ -273,10 +230,8 @@ impl<T: Operations> Prepared<T> {
         unsafe {
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
             (&raw mut (*raw).mark).write(MARK);
-            (&raw mut (*raw).refs).write(Atomic::new(BIAS));
-            (&raw mut (*raw).error).write(Atomic::new(0));
+            (&raw mut (*raw).protocol).write(Protocol::new());
             (&raw mut (*raw).shared).write(shared);
-            (&raw mut (*raw).waiter).write(Atomic::new(ptr::null_mut()));
         }
         // INVARIANT: Just initialised.
         Ok(Self(inner))
@@ -298,8 +253,8 @@ impl<T: Operations> Prepared<T> {
 ///
 /// # Invariants
 ///
-/// Owns `BIAS - shares` references, and `shares` is the number of shares that were made. The request
-/// is not sealed.
+/// Owns all references that are not in a share, and `shares` is the number of shares that were made.
+/// The request is not sealed.
 #[must_use = "a request must be sealed"]
 pub struct Submitter<T: Operations> {
     inner: NonNull<Inner<T>>,
@@ -342,13 +297,13 @@ impl<T: Operations> Submitter<T> {
     /// Whether a bio has failed already.
     #[inline]
     pub fn has_failed(&self) -> bool {
-        self.inner().has_failed()
+        self.inner().protocol.has_failed()
     }
 
     /// Records an error of the submission. The first error of a request wins.
     #[inline]
     pub fn record_error(&self, error: Error) {
-        self.inner().record_error(error);
+        self.inner().protocol.record_error(error.to_errno());
     }
 
     /// Ends submission. With `wait` the last bio hands the request back to this task.
@@ -356,36 +311,19 @@ impl<T: Operations> Submitter<T> {
     pub fn seal(self, sealed: T::Sealed, wait: bool) -> HandOver<T> {
         let this = ManuallyDrop::new(self);
         let inner = this.inner;
-        // OVERFLOW: By the invariants there are fewer shares.
-        let ours = BIAS.wrapping_sub(this.shares.get());
         // SAFETY: Our references were not dropped yet. By the invariants `sealed` was not written
         // before, and only the owner of the last reference looks at it.
         unsafe { (*inner.as_ref().sealed.get()).write(sealed) };
 
-        // ORDERING: Pairs with the full ordering in `Inner::put` of each share: what was done
-        // under them is visible if they are all gone.
-        // SAFETY: As above.
-        if unsafe { inner.as_ref() }.refs.load(Acquire) == ours {
-            // INVARIANT: Only our references are left, and the request was sealed.
-            return HandOver::Complete(Unique { inner });
-        }
-
-        if wait {
-            let current = crate::task::Task::current_raw();
-            // ORDERING: Dropping our references publishes it.
-            // SAFETY: Only the owner of the last reference looks at the field, and ours are left.
-            unsafe { *inner.as_ref().waiter.as_ptr() = current.cast() };
-        }
-
-        // SAFETY: As above.
-        if unsafe { inner.as_ref() }.put(ours) {
-            // INVARIANT: They were the last references, and the request was sealed.
-            HandOver::Complete(Unique { inner })
-        } else if wait {
-            // INVARIANT: `waiter` is this task, so the last share hands the request back.
-            HandOver::Wait(Waiter { inner })
-        } else {
-            HandOver::Queued
+        let waiter = wait.then_some(|| crate::task::Task::current_raw().cast::<c_void>());
+        // SAFETY: As above. The protocol does not look at the request after it has dropped them.
+        let protocol = &unsafe { inner.as_ref() }.protocol;
+        match protocol.seal(this.shares.get(), waiter) {
+            // INVARIANT: Only our references were left, and the request was sealed.
+            AtSeal::Request => HandOver::Complete(Unique { inner }),
+            AtSeal::Nothing => HandOver::Queued,
+            // INVARIANT: This task was named, so the last share hands the request back.
+            AtSeal::Waiting => HandOver::Wait(Waiter { inner }),
         }
     }
 }
@@ -439,13 +377,13 @@ impl<T: Operations> Share<T> {
     /// Records that the bio has failed. The first error of a request wins.
     #[inline]
     pub fn record_error(&self, error: Error) {
-        self.inner().record_error(error);
+        self.inner().protocol.record_error(error.to_errno());
     }
 
     /// Whether any bio has failed, this one included.
     #[inline]
     pub fn has_failed(&self) -> bool {
-        self.inner().has_failed()
+        self.inner().protocol.has_failed()
     }
 
     /// Drops the reference. Returns the request if it was the last, unless a task waits for it,
@@ -460,36 +398,30 @@ impl<T: Operations> Share<T> {
     #[inline]
     pub fn finish_with(self, last: impl FnOnce(&mut T::Sealed)) -> Option<Unique<T>> {
         let inner = ManuallyDrop::new(self).inner;
-        // SAFETY: Our reference keeps the request until it is dropped here.
-        if !unsafe { inner.as_ref() }.put(1) {
-            return None;
-        }
-
-        // SAFETY: Ours was the last reference, and the submission has sealed the request before
-        // it dropped its own. Nobody else looks at it until we hand it back.
-        last(unsafe { (*inner.as_ref().sealed.get()).assume_init_mut() });
-
-        // SAFETY: As above, the request is there until we hand it back.
-        let waiter = &unsafe { inner.as_ref() }.waiter;
-        // ORDERING: Set before the submission dropped its reference.
-        // SAFETY: Only we change the field now; the waiter just looks at it.
-        let task = unsafe { *waiter.as_ptr() };
-        if task.is_null() {
+        // SAFETY: Our reference keeps the request until it is dropped here. If it was not the last,
+        // the protocol does not look at the request any more.
+        let ended = unsafe { inner.as_ref() }.protocol.finish(|| {
+            // SAFETY: Ours was the last reference, and the submission has sealed the request before
+            // it dropped its own. Nobody else looks at it until we hand it back.
+            last(unsafe { (*inner.as_ref().sealed.get()).assume_init_mut() })
+        });
+        match ended {
+            AtEnd::Nothing => None,
             // INVARIANT: It was the last reference. The submission has dropped its own, so the
             // request was sealed.
-            return Some(Unique { inner });
+            AtEnd::Request => Some(Unique { inner }),
+            AtEnd::Awaited(task) => {
+                // The task may see that the request is its own, go on and exit before it is woken.
+                // It is freed after a grace period, so that being woken then is harmless.
+                let guard = rcu::read_lock();
+                // SAFETY: The request is there until we hand it back.
+                unsafe { inner.as_ref() }.protocol.hand_back();
+                // SAFETY: The task was there when the read-side section began, as it was waiting.
+                unsafe { bindings::blk_wake_io_task(task.cast()) };
+                drop(guard);
+                None
+            }
         }
-        // ORDERING: Pairs with the acquire in `Waiter::wait`: the request may be freed as soon as
-        // the store is seen, so everything we did with it comes before.
-        //
-        // The task may see the store, go on and exit before it is woken. It is freed after a grace
-        // period, so that being woken then is harmless.
-        let guard = rcu::read_lock();
-        waiter.store(ptr::null_mut(), Release);
-        // SAFETY: The task was there when the read-side section began, as it was waiting.
-        unsafe { bindings::blk_wake_io_task(task.cast()) };
-        drop(guard);
-        None
     }
 }
 
@@ -497,7 +429,7 @@ impl<T: Operations> Share<T> {
 ///
 /// # Invariants
 ///
-/// The `waiter` of the request was this task.
+/// The request was sealed with this task as the one that waits.
 #[must_use = "the request is leaked unless it is waited for"]
 pub struct Waiter<T: Operations> {
     inner: NonNull<Inner<T>>,
@@ -510,12 +442,11 @@ impl<T: Operations> Waiter<T> {
     /// as we wait, so with a `poller` we do.
     pub fn wait(self, poller: Option<Poller>, ctx: MaySleep) -> Unique<T> {
         // SAFETY: The last share leaves the request to us, so it is valid.
-        let waiter = &unsafe { self.inner.as_ref() }.waiter;
+        let protocol = &unsafe { self.inner.as_ref() }.protocol;
         loop {
             // SAFETY: The state is set back below.
             unsafe { bindings::iomap_dio_set_uninterruptible() };
-            // ORDERING: Pairs with the release in `Share::finish`.
-            if waiter.load(Acquire).is_null() {
+            if protocol.is_handed_back() {
                 break;
             }
             if let Some(poller) = &poller {
@@ -560,9 +491,7 @@ impl<T: Operations> Unique<T> {
     /// The first error of the request, if there was one.
     #[inline]
     pub fn result(&self) -> Result {
-        // ORDERING: Dropping the last reference has published it.
-        // SAFETY: The request is ours alone.
-        check(unsafe { *self.inner().error.as_ptr() })
+        check(self.inner().protocol.error())
     }
 
     /// What submission has left behind.
