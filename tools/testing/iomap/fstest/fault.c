@@ -30,6 +30,15 @@ static int regions_file(u8 *want)
 
 static const enum engine_kind engines[] = { ENG_SYNC, ENG_AIO, ENG_URING };
 
+/* What f2fs leaves of the disk when a write fails is another thing each time, and stays in the file. */
+static void rec_contents(u64 hash)
+{
+	if (!strcmp(env.fstype, "f2fs"))
+		rec("not recorded");
+	else
+		rec("%016llx", (unsigned long long)hash);
+}
+
 /* One request at a bad address; addr may be good up to some byte. */
 static void bad_request(struct engine *e, int fd, bool write, enum region region, u32 shift,
 			void *addr, u32 len, u32 good, const char *what, u8 *want)
@@ -88,11 +97,7 @@ static void bad_request(struct engine *e, int fd, bool write, enum region region
 		      region_names[region]);
 		memcpy(want + i, got + i, SECTOR);
 	}
-	/* What f2fs left of the disk is another thing each time, and stays in the file. */
-	if (!strcmp(env.fstype, "f2fs"))
-		rec("checked, not recorded");
-	else
-		rec("%016llx", (unsigned long long)hash(got, end));
+	rec_contents(hash(got, end));
 	munmap(got, NR_REGIONS * REGION);
 }
 
@@ -195,7 +200,7 @@ static void fault_segment(const void *arg)
 			      "%s write, segment %d bad: %lld", region_names[r], bad,
 			      (long long)ret);
 			close(fd);
-			rec("%016llx", (unsigned long long)file_hash("fault"));
+			rec_contents(file_hash("fault"));
 		}
 	}
 }
