@@ -27,4 +27,6 @@ u32 impl##_iomap_finish_ioend_direct(struct iomap_ioend *ioend)
 IOMAP_DIO_DECLARE(c);
 IOMAP_DIO_DECLARE(rust);
 
+void iomap_dio_choose(bool c);
+
 #endif /* _IOMAP_DIRECT_IO_COMPARE_H */

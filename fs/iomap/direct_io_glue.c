@@ -84,13 +84,22 @@ static ssize_t dio_impl_show(struct kobject *kobj, struct kobj_attribute *attr,
 			static_key_enabled(&iomap_dio_use_c) ? "c" : "rust");
 }
 
+/* Chooses the implementation of the requests to come. */
+void iomap_dio_choose(bool c)
+{
+	if (c)
+		static_branch_enable(&iomap_dio_use_c);
+	else
+		static_branch_disable(&iomap_dio_use_c);
+}
+
 static ssize_t dio_impl_store(struct kobject *kobj, struct kobj_attribute *attr,
 		const char *buf, size_t count)
 {
 	if (sysfs_streq(buf, "c"))
-		static_branch_enable(&iomap_dio_use_c);
+		iomap_dio_choose(true);
 	else if (sysfs_streq(buf, "rust"))
-		static_branch_disable(&iomap_dio_use_c);
+		iomap_dio_choose(false);
 	else
 		return -EINVAL;
 	return count;

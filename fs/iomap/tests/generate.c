@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Scripts drawn at random, and made smaller again.
+ *
+ * A generated script asks for nothing that a file system or a disk would not do,
+ * with two exceptions that both implementations warn of: a write to a hole, and a
+ * mapping of unknown type.  Where Rust is known to differ from C (named scripts
+ * show it, Documentation/rust/iomap.rst says why), it is not asked.
+ */
+#include <linux/blk_types.h>
+#include <linux/fs.h>
+#include <linux/iomap.h>
+#include <linux/minmax.h>
+#include <linux/prandom.h>
+#include <linux/sizes.h>
+#include <linux/string.h>
+#include "generate.h"
+
+static u32 below(struct rnd_state *r, u32 n)
+{
+	return prandom_u32_state(r) % n;
+}
+
+static bool chance(struct rnd_state *r, u32 percent)
+{
+	return below(r, 100) < percent;
+}
+
+#define PICK(r, ...)							\
+({									\
+	static const s64 picks[] = { __VA_ARGS__ };			\
+	picks[below(r, ARRAY_SIZE(picks))];				\
+})
+
+static void generate_request(struct script *s, struct rnd_state *r)
+{
+	s->op = PICK(r, OP_READ, OP_READ, OP_WRITE, OP_WRITE, OP_WRITE, OP_SIMPLE);
+	s->blkbits = PICK(r, 0, 0, 0, 0, 10, 9, 13, 16);
+	s->lbs = chance(r, 20) ? 4096 : 0;
+	if (s->lbs && s->blkbits && s->blkbits < 12)
+		s->blkbits = 0;
+
+	s64 block = 1LL << (s->blkbits ?: 12), unit = s->lbs ?: 512;
+
+	if (chance(r, 30))
+		unit = block;
+	s->pos = PICK(r, 0, 0, 1, 2, 7, 8, 9, 100) * unit;
+	s->len = PICK(r, 1, 1, 1, 2, 3, 7, 8, 9, 16, 17, 33, 64, 128) * unit;
+	if (chance(r, 2))
+		s->len = PICK(r, 257, 300, 400) * 4096;
+	if (chance(r, 2))
+		s->len = 0;
+	if (chance(r, 3))
+		s->pos += PICK(r, 1, 8, 511);
+	if (chance(r, 3))
+		s->len += PICK(r, 1, 8, 511);
+	s->len = min_t(s64, s->len, SZ_2M);
+
+	s->async = chance(r, 60);
+	s->split = chance(r, 15);
+	if (chance(r, 15))
+		s->ki_flags |= IOCB_NOWAIT;
+	if (chance(r, 20) && s->op == OP_WRITE)
+		s->ki_flags |= IOCB_DSYNC | (chance(r, 30) ? IOCB_SYNC : 0);
+	if (chance(r, 4) && s->op == OP_WRITE)
+		s->ki_flags |= IOCB_ATOMIC;
+	if (chance(r, 12)) {
+		s->ki_flags |= IOCB_HIPRI;
+		s->poll = 1;
+	}
+	if (chance(r, 10))
+		s->dio_flags |= IOMAP_DIO_FORCE_WAIT;
+	if (chance(r, 8))
+		s->dio_flags |= IOMAP_DIO_OVERWRITE_ONLY;
+	if (chance(r, 25))
+		s->dio_flags |= IOMAP_DIO_PARTIAL;
+	/* C lets a polled request wait for nobody; Rust does not (see is_waited_for()). */
+	if (s->async && s->ki_flags & IOCB_HIPRI)
+		s->dio_flags &= ~(IOMAP_DIO_FORCE_WAIT | IOMAP_DIO_PARTIAL);
+	if (chance(r, 8))
+		s->dio_flags |= IOMAP_DIO_FSBLOCK_ALIGNED;
+	if (chance(r, 15))
+		s->dio_flags |= IOMAP_DIO_BOUNCE;
+	if (chance(r, 15))
+		s->done_before = PICK(r, 1, 4096, 1 << 20);
+	s->private = chance(r, 30);
+	if (chance(r, 10))
+		s->ioprio = PICK(r, 0x2004, 0x4000);
+}
+
+static void generate_memory(struct script *s, struct rnd_state *r)
+{
+	s->mem = below(r, NR_MEM);
+	if (chance(r, 30))
+		s->skew = PICK(r, 512, 1024, 4, 8, 2048, 4092) & ~3;
+	if (chance(r, 3))
+		s->skew |= 1;
+	if (s->mem != MEM_UBUF && chance(r, 60))
+		s->seg = PICK(r, 512, 1024, 4096, 4096, 8192, 1536, 65536);
+	if (s->mem == MEM_IOVEC && s->seg && chance(r, 10)) {
+		s->odd_seg = PICK(r, 1, 2, 5);
+		s->dma = 7;
+	}
+	if (s->mem == MEM_BVEC && s->skew) {
+		/* What a disk cannot reach is not in a registered buffer. */
+		s->skew &= ~511;
+	}
+	if (s->mem == MEM_UBUF || (s->mem == MEM_IOVEC && !s->odd_seg)) {
+		if (chance(r, 8))
+			s->fault = PICK(r, 1, 512, 4096, 6144, 8192, 12288, 20480);
+		else if (chance(r, 8))
+			s->absent = PICK(r, 512, 4096, 8192, 6144, 12288);
+		if (s->fault || s->absent)
+			s->skew = 0;
+	}
+	if (s->seg && s->seg + s->skew <= 4096 && s->mem >= MEM_BVEC && chance(r, 10))
+		s->same = 1;
+}
+
+static void generate_file(struct script *s, struct rnd_state *r)
+{
+	switch (below(r, 6)) {
+	case 0:
+		s->size = s->pos + s->len;
+		break;
+	case 1:
+		s->size = s->pos + s->len / 2;
+		break;
+	case 2:
+		s->size = max(s->pos - 512, 0) ?: EMPTY;
+		break;
+	case 3:
+		s->size = s->pos + s->len + PICK(r, 1, 511, 512, 4096);
+		break;
+	case 4:
+		s->size = s->pos ?: EMPTY;
+		break;
+	}
+	if (s->size == 0 && chance(r, 10))
+		s->size = EMPTY;
+	if (chance(r, 20))
+		s->cached = below(r, 16);
+	if (chance(r, 10))
+		s->dirty = below(r, 8);
+	if (chance(r, 5))
+		s->stuck = below(r, 8);
+	if (chance(r, 4))
+		s->wb_error = PICK(r, -EIO, -ENOSPC);
+	if (chance(r, 10))
+		s->fsync_error = -EIO;
+	s->is_sync = chance(r, 5);
+	if (chance(r, 10))
+		s->hint = below(r, 6);
+	s->fresh_wq = chance(r, 2);
+
+	s->cache = chance(r, 50);
+	s->fua = chance(r, 50);
+	s->nowait = chance(r, 50) || (s->op == OP_SIMPLE && s->ki_flags & IOCB_NOWAIT);
+	s->pi = chance(r, 5);
+	if (chance(r, 30))
+		s->dma = PICK(r, 511, 3, 7);
+}
+
+/* May iomap wait for this polled request, which is then polled by nobody? */
+static bool is_waited_for(const struct script *s)
+{
+	if (!s->async || !(s->ki_flags & IOCB_HIPRI))
+		return false;
+	if (s->dio_flags & (IOMAP_DIO_FORCE_WAIT | IOMAP_DIO_PARTIAL))
+		return true;
+	for (unsigned int i = 0; i < s->maps; i++)
+		if (s->map[i].error == -ENOTBLK || s->map[i].end == -ENOTBLK)
+			return true;
+	return false;
+}
+
+static void generate_maps(struct script *s, struct rnd_state *r)
+{
+	s64 block = 1LL << (s->blkbits ?: 12);
+
+	if (chance(r, 30))
+		return;
+	s->maps = 1 + below(r, SCRIPT_MAPS);
+	for (unsigned int i = 0; i < s->maps; i++) {
+		struct script_map *m = &s->map[i];
+		bool write = s->op == OP_WRITE;
+
+		m->type = PICK(r, MAP_MAPPED, MAP_MAPPED, MAP_MAPPED, MAP_MAPPED, MAP_UNWRITTEN,
+			       MAP_UNWRITTEN, MAP_HOLE, MAP_INLINE);
+		if (m->type == MAP_HOLE && write && !chance(r, 5))
+			m->type = MAP_UNWRITTEN;
+		if (chance(r, 1))
+			m->type = MAP_DELALLOC;
+		if (chance(r, 1))
+			m->type = MAP_UNKNOWN;
+		if (m->type == MAP_INLINE) {
+			/* All of it lies in a page. */
+			if (s->pos + s->len > 4096 || s->blkbits > 12 || s->size > 4096)
+				m->type = MAP_MAPPED;
+			else
+				m->before = 4096;
+		}
+		/* Mappings end at block boundaries, but for a careless file system. */
+		if (chance(r, 60) && m->type != MAP_INLINE) {
+			m->len = PICK(r, 1, 1, 2, 3, 8, 16) * block;
+			if (i == 0)
+				m->len -= s->pos % block;
+			if (chance(r, 3))
+				m->len = PICK(r, 1, 512, 700);
+		}
+		if (chance(r, 20) && m->type != MAP_INLINE)
+			m->before = PICK(r, 512, 4096, 65536);
+		if (write && chance(r, 15))
+			m->flags |= IOMAP_F_NEW;
+		if (write && chance(r, 15))
+			m->flags |= IOMAP_F_SHARED;
+		if (chance(r, 10))
+			m->flags |= IOMAP_F_DIRTY;
+		if (s->pi && chance(r, 50))
+			m->flags |= IOMAP_F_INTEGRITY;
+		if (s->ki_flags & IOCB_ATOMIC && chance(r, 60)) {
+			m->flags |= IOMAP_F_ATOMIC_BIO;
+			s->atomic = SZ_1M;
+		}
+		if (chance(r, 4))
+			m->flags |= PICK(r, IOMAP_F_MERGED, IOMAP_F_BOUNDARY, IOMAP_F_PRIVATE,
+					 IOMAP_F_XATTR);
+		if (chance(r, 6))
+			m->error = PICK(r, -EIO, -EAGAIN, -ENOTBLK, -ENOSPC, -ENOPROTOOPT, -EFAULT);
+		if (chance(r, 6))
+			m->end = PICK(r, -EIO, -ENOTBLK, -EAGAIN, 1, 512);
+		m->src = chance(r, 5);
+		if (is_waited_for(s)) {
+			m->error = m->error == -ENOTBLK ? -EIO : m->error;
+			m->end = m->end == -ENOTBLK ? -EIO : m->end;
+		}
+	}
+}
+
+static void generate_answers(struct script *s, struct rnd_state *r)
+{
+	bool bounce = s->dio_flags & IOMAP_DIO_BOUNCE;
+	unsigned int i, n;
+
+	s->next = chance(r, 30);
+	s->no_end = !s->next && chance(r, 30);
+	s->dops = chance(r, 30);
+	s->end_io = PICK(r, 0, 0, 1, 1, 1, 2);
+	if (s->end_io == 2)
+		s->end_io_ret = PICK(r, 0, 0, -EIO, -ENOSPC);
+	s->submit = below(r, NR_SUBMIT);
+	s->set = s->submit == SUBMIT_IOEND ? SET_IOEND : below(r, NR_SET);
+
+	if (chance(r, 40))
+		s->at_once = chance(r, 50) ? -1 : below(r, 16);
+	s->at_ctx = below(r, NR_CTX);
+	if (chance(r, 25))
+		s->fail = BIT_ULL(below(r, 4));
+	if (s->fail)
+		s->status = (__force s64)PICK(r, 0, 0, (__force s64)BLK_STS_NOSPC,
+				(__force s64)BLK_STS_AGAIN, (__force s64)BLK_STS_MEDIUM,
+				(__force s64)BLK_STS_RESOURCE);
+	if (s->fail && chance(r, 30)) {
+		s->fail2 = BIT_ULL(below(r, 4));
+		s->status2 = (__force s64)BLK_STS_TIMEOUT;
+	}
+
+	n = chance(r, 60) ? below(r, SCRIPT_STEPS) : 0;
+	for (i = 0; i < n; i++) {
+		struct script_step *step = &s->step[i];
+
+		step->what = PICK(r, STEP_END, STEP_END, STEP_END, STEP_END, STEP_CACHE, STEP_DIRTY,
+				  STEP_SIZE, STEP_SCRIBBLE, STEP_CLEAN);
+		switch (step->what) {
+		case STEP_END:
+			step->arg = below(r, 5);
+			step->ctx = below(r, NR_CTX);
+			break;
+		case STEP_SIZE:
+			step->arg = PICK(r, 0, 4096, 1 << 20, 1 << 21);
+			break;
+		default:
+			step->arg = below(r, 6);
+		}
+		if (s->poll && chance(r, 20))
+			step->what = STEP_POLL;
+	}
+
+	/* Copying back and unpinning bounced reads may sleep: the file system sees to it. */
+	if (bounce && s->submit != SUBMIT_IOEND) {
+		s->at_ctx = PICK(r, CTX_TASK, CTX_WORKER);
+		s->ki_flags &= ~IOCB_HIPRI;
+		for (i = 0; i < n; i++)
+			s->step[i].ctx = PICK(r, CTX_TASK, CTX_WORKER);
+	}
+}
+
+void script_generate(struct script *s, u64 seed)
+{
+	struct rnd_state r;
+
+	memset(s, 0, sizeof(*s));
+	prandom_seed_state(&r, seed * 0x9e3779b97f4a7c15ULL + 1);
+	for (unsigned int i = 0; i < 4; i++)
+		prandom_u32_state(&r);
+	generate_request(s, &r);
+	generate_memory(s, &r);
+	generate_file(s, &r);
+	generate_maps(s, &r);
+	generate_answers(s, &r);
+}
+
+/* What no caller, file system or disk would do, and what Rust is known to do otherwise. */
+static bool makes_sense(const struct script *s)
+{
+	bool contexts = false;
+
+	if ((s->submit == SUBMIT_IOEND) != (s->set == SET_IOEND))
+		return false;
+	if (s->op == OP_SIMPLE && s->ki_flags & IOCB_NOWAIT && !s->nowait)
+		return false;
+	if (s->mem >= MEM_BVEC && (s->fault || s->absent))
+		return false;
+	if (s->same && (!s->seg || s->seg + s->skew > 4096 || s->mem == MEM_UBUF))
+		return false;
+	if (s->ki_flags & IOCB_HIPRI && !s->poll)
+		return false;
+	if (is_waited_for(s))
+		return false;
+	if (s->op != OP_WRITE && s->ki_flags & (IOCB_DSYNC | IOCB_ATOMIC))
+		return false;
+	if (s->lbs > 1LL << (s->blkbits ?: 12))
+		return false;
+	for (unsigned int i = 0; i < SCRIPT_STEPS; i++)
+		contexts |= s->step[i].ctx == CTX_SOFTIRQ || s->step[i].ctx == CTX_HARDIRQ;
+	contexts |= s->at_ctx == CTX_SOFTIRQ || s->at_ctx == CTX_HARDIRQ;
+	contexts |= !!(s->ki_flags & IOCB_HIPRI);
+	if (contexts && s->dio_flags & IOMAP_DIO_BOUNCE && s->submit != SUBMIT_IOEND)
+		return false;
+	for (unsigned int i = 0; i < s->maps; i++) {
+		if (s->map[i].len < 0 || s->map[i].before < 0)
+			return false;
+		if (s->map[i].flags & IOMAP_F_INTEGRITY && !s->pi)
+			return false;
+		if (s->map[i].type == MAP_INLINE &&
+		    (s->map[i].before != 4096 || s->pos + s->len > 4096 || s->size > 4096))
+			return false;
+	}
+	return true;
+}
+
+/* Keeps a change if the script still fails with it. */
+static bool try(struct script *s, const struct script *changed,
+		bool (*fails)(const struct script *s))
+{
+	if (!memcmp(s, changed, sizeof(*s)) || !makes_sense(changed) || !fails(changed))
+		return false;
+	*s = *changed;
+	return true;
+}
+
+static bool shrink_number(struct script *s, struct script *t, s64 *number,
+		bool (*fails)(const struct script *s))
+{
+	s64 old = *number;
+	const s64 tries[] = { 0, old / 2, old & ~4095LL, old & ~511LL, old - 4096, old - 512 };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(tries); i++) {
+		if (tries[i] < 0 || tries[i] >= old)
+			continue;
+		*number = tries[i];
+		if (try(s, t, fails))
+			return true;
+		*number = old;
+	}
+	if (old < 0) {
+		*number = 0;
+		if (try(s, t, fails))
+			return true;
+		*number = old;
+	}
+	return false;
+}
+
+static bool shrink_once(struct script *s, bool (*fails)(const struct script *s))
+{
+	/* Too large for the stack. */
+	static struct script t;
+	bool better = false;
+
+#define SHRINK(name)							\
+	t = *s;								\
+	better |= shrink_number(s, &t, &t.name, fails);
+#define SHRINK_MAP(name)						\
+	t = *s;								\
+	better |= shrink_number(s, &t, &t.map[i].name, fails);
+#define SHRINK_STEP(name)						\
+	t = *s;								\
+	better |= shrink_number(s, &t, &t.step[i].name, fails);
+
+	for (unsigned int i = 0; i < SCRIPT_STEPS && s->step[i].what; i++) {
+		t = *s;
+		memmove(&t.step[i], &t.step[i + 1], (SCRIPT_STEPS - 1 - i) * sizeof(t.step[0]));
+		memset(&t.step[SCRIPT_STEPS - 1], 0, sizeof(t.step[0]));
+		better |= try(s, &t, fails);
+	}
+	for (unsigned int i = 0; i < s->maps; i++) {
+		t = *s;
+		memmove(&t.map[i], &t.map[i + 1], (SCRIPT_MAPS - 1 - i) * sizeof(t.map[0]));
+		memset(&t.map[SCRIPT_MAPS - 1], 0, sizeof(t.map[0]));
+		t.maps--;
+		better |= try(s, &t, fails);
+	}
+	SCRIPT_FIELDS(SHRINK)
+	for (unsigned int i = 0; i < s->maps; i++) {
+		SCRIPT_MAP_FIELDS(SHRINK_MAP)
+	}
+	for (unsigned int i = 0; i < SCRIPT_STEPS && s->step[i].what; i++) {
+		SCRIPT_STEP_FIELDS(SHRINK_STEP)
+	}
+	return better;
+}
+
+void script_shrink(struct script *s, bool (*fails)(const struct script *s))
+{
+	for (unsigned int round = 0; round < 20; round++)
+		if (!shrink_once(s, fails))
+			return;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Scripts and records as text.
+ */
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include "script.h"
+
+static void print_number(const char *name, s64 value)
+{
+	if (value)
+		pr_cont(" .%s = %lld,", name, value);
+}
+
+void script_print(const struct script *s)
+{
+#define PRINT(name)	print_number(#name, s->name);
+#define PRINT_MAP(name)	print_number(#name, s->map[i].name);
+#define PRINT_STEP(name) print_number(#name, s->step[i].name);
+	pr_info("	{");
+	SCRIPT_FIELDS(PRINT)
+	if (s->maps) {
+		pr_cont(" .maps = %lld, .map = {", s->maps);
+		for (unsigned int i = 0; i < s->maps; i++) {
+			pr_cont(" {");
+			SCRIPT_MAP_FIELDS(PRINT_MAP)
+			pr_cont(" },");
+		}
+		pr_cont(" },");
+	}
+	if (s->step[0].what) {
+		pr_cont(" .step = {");
+		for (unsigned int i = 0; i < SCRIPT_STEPS && s->step[i].what; i++) {
+			pr_cont(" {");
+			SCRIPT_STEP_FIELDS(PRINT_STEP)
+			pr_cont(" },");
+		}
+		pr_cont(" },");
+	}
+	pr_cont(" },\n");
+}
+
+bool records_equal(const struct record *a, const struct record *b)
+{
+	return a->len == b->len && !memcmp(a->text, b->text, a->len);
+}
+
+static const char *next_line(const char *p)
+{
+	const char *end = strchrnul(p, '\n');
+
+	return *end ? end + 1 : end;
+}
+
+void records_print(const struct record *c, const struct record *rust)
+{
+	const char *a = c->text, *b = rust->text;
+	unsigned int line = 1;
+
+	while (*a && *b) {
+		size_t n = next_line(a) - a;
+
+		if (n != next_line(b) - b || memcmp(a, b, n))
+			break;
+		pr_info("     %3u: %.*s\n", line++, (int)(n - 1), a);
+		a += n;
+		b += n;
+	}
+	for (unsigned int i = 0; i < 12 && (*a || *b); i++, line++) {
+		size_t na = next_line(a) - a, nb = next_line(b) - b;
+		bool same = na == nb && !memcmp(a, b, na);
+
+		if (same) {
+			pr_info("     %3u: %.*s\n", line, (int)(na - 1), a);
+		} else {
+			pr_info("   C %3u: %.*s\n", line, na ? (int)(na - 1) : 0, a);
+			pr_info("Rust %3u: %.*s\n", line, nb ? (int)(nb - 1) : 0, b);
+		}
+		a += na;
+		b += nb;
+	}
+}

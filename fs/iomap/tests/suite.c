@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Direct I/O in Rust against direct I/O in C: the same script on both must leave
+ * the same record.
+ *
+ * iomap_dio_scripts plays the scripts that have a name, and looks whether they
+ * show what they are named for.  iomap_dio_fuzz plays scripts drawn at random:
+ *
+ *   iomap_dio_fuzz.scripts=	how many
+ *   iomap_dio_fuzz.seconds=	or for how long
+ *   iomap_dio_fuzz.seed=	the first seed; the others follow it
+ */
+#include <kunit/test.h>
+#include <linux/jiffies.h>
+#include <linux/moduleparam.h>
+#include <linux/slab.h>
+#include "generate.h"
+#include "script.h"
+
+static struct record *c_record, *rust_record;
+
+static int suite_init(struct kunit_suite *suite)
+{
+	c_record = kvzalloc(sizeof(*c_record), GFP_KERNEL);
+	rust_record = kvzalloc(sizeof(*rust_record), GFP_KERNEL);
+	if (!c_record || !rust_record)
+		return -ENOMEM;
+	return world_make();
+}
+
+static void suite_exit(struct kunit_suite *suite)
+{
+	world_unmake();
+	kvfree(c_record);
+	kvfree(rust_record);
+	c_record = NULL;
+	rust_record = NULL;
+}
+
+static int case_init(struct kunit *test)
+{
+	world_enter(test);
+	return 0;
+}
+
+static int play_both(const struct script *s)
+{
+	int error = world_play(s, IMPL_C, c_record);
+
+	if (error)
+		return error;
+	return world_play(s, IMPL_RUST, rust_record);
+}
+
+/* --- Scripts with a name --- */
+
+static void play_named(struct kunit *test)
+{
+	const struct script *s = test->param_value;
+	const struct record *rec = rust_record;
+	const char *p = rec->text;
+	bool equal;
+
+	KUNIT_ASSERT_EQ_MSG(test, play_both(s), 0, "the request got stuck: see the record\n%s",
+			rec->text);
+	equal = records_equal(c_record, rust_record);
+	if (!s->differs && !equal) {
+		script_print(s);
+		records_print(c_record, rust_record);
+	}
+	if (s->differs)
+		KUNIT_EXPECT_FALSE_MSG(test, equal, "Rust no longer differs from C");
+	else
+		KUNIT_EXPECT_TRUE_MSG(test, equal, "Rust differs from C");
+
+	KUNIT_EXPECT_EQ_MSG(test, rec->result, s->result, "what Rust returns");
+	for (unsigned int i = 0; i < SCRIPT_SHOWS && s->shows[i]; i++) {
+		const char *found = strstr(p, s->shows[i]);
+
+		if (!found)
+			KUNIT_FAIL(test, "the record does not have \"%s\" where it should be:\n%s",
+				   s->shows[i], rec->text);
+		else
+			p = found + strlen(s->shows[i]);
+	}
+	for (unsigned int i = 0; i < ARRAY_SIZE(s->never) && s->never[i]; i++)
+		KUNIT_EXPECT_NULL_MSG(test, strstr(rec->text, s->never[i]),
+				"the record has \"%s\":\n%s", s->never[i], rec->text);
+}
+
+#define GROUP(group)							\
+static const void *next_##group(struct kunit *test, const void *prev, char *desc) \
+{									\
+	const struct script *s = prev ? (const struct script *)prev + 1 : group##_scripts; \
+									\
+	if (!s->name)							\
+		return NULL;						\
+	strscpy(desc, s->name, KUNIT_PARAM_DESC_SIZE);			\
+	return s;							\
+}									\
+static void group(struct kunit *test)					\
+{									\
+	play_named(test);						\
+}
+
+GROUP(setup)
+GROUP(mapping)
+GROUP(bio)
+GROUP(zeroing)
+GROUP(write)
+GROUP(completion)
+GROUP(simple)
+GROUP(difference)
+
+static struct kunit_case named_cases[] = {
+	KUNIT_CASE_PARAM(setup, next_setup),
+	KUNIT_CASE_PARAM(mapping, next_mapping),
+	KUNIT_CASE_PARAM(bio, next_bio),
+	KUNIT_CASE_PARAM(zeroing, next_zeroing),
+	KUNIT_CASE_PARAM(write, next_write),
+	KUNIT_CASE_PARAM(completion, next_completion),
+	KUNIT_CASE_PARAM(simple, next_simple),
+	KUNIT_CASE_PARAM(difference, next_difference),
+	{}
+};
+
+static struct kunit_suite named_suite = {
+	.name		= "iomap_dio_scripts",
+	.suite_init	= suite_init,
+	.suite_exit	= suite_exit,
+	.init		= case_init,
+	.test_cases	= named_cases,
+};
+
+/* --- Scripts drawn at random --- */
+
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "iomap_dio_fuzz."
+
+/* As much as KUnit lets a case take without the hung task detector minding. */
+#define CHUNK_SCRIPTS	500UL
+#define CHUNK_SECONDS	20UL
+
+static unsigned long scripts = 3000;
+module_param(scripts, ulong, 0444);
+MODULE_PARM_DESC(scripts, "number of scripts that are drawn");
+
+static unsigned long seconds;
+module_param(seconds, ulong, 0444);
+MODULE_PARM_DESC(seconds, "go on for so long, however many scripts that are");
+
+static unsigned long seed = 1;
+module_param(seed, ulong, 0444);
+MODULE_PARM_DESC(seed, "of the first script");
+
+static bool differs(const struct script *s)
+{
+	return !play_both(s) && !records_equal(c_record, rust_record);
+}
+
+static unsigned long nr_chunks(void)
+{
+	return seconds ? DIV_ROUND_UP(seconds, CHUNK_SECONDS) : DIV_ROUND_UP(scripts, CHUNK_SCRIPTS);
+}
+
+static unsigned long chunk_seed(unsigned long chunk)
+{
+	return seed + chunk * (seconds ? 1000000 : CHUNK_SCRIPTS);
+}
+
+/* The parameter of a chunk is its number, from 1. */
+static const void *next_chunk(struct kunit *test, const void *prev, char *desc)
+{
+	unsigned long chunk = (unsigned long)prev;
+
+	if (chunk >= nr_chunks())
+		return NULL;
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "from seed %lu on", chunk_seed(chunk));
+	return (const void *)(chunk + 1);
+}
+
+static void fuzz(struct kunit *test)
+{
+	unsigned long first = chunk_seed((unsigned long)test->param_value - 1);
+	unsigned long end = jiffies + CHUNK_SECONDS * HZ, n;
+	unsigned long queued = 0, failed = 0, bios = 0, cut = 0;
+	struct script *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	for (n = 0; seconds ? time_before(jiffies, end) :
+	     n < CHUNK_SCRIPTS && first + n < seed + scripts; n++) {
+		int error;
+
+		script_generate(s, first + n);
+		error = play_both(s);
+		if (error == -E2BIG) {
+			cut++;
+			continue;
+		}
+		if (error) {
+			script_print(s);
+			KUNIT_FAIL(test, "the script of seed %lu got stuck (%d)", first + n, error);
+			records_print(c_record, rust_record);
+			return;
+		}
+		queued += !!strstr(c_record->text, "trace queued");
+		bios += !!strstr(c_record->text, "\nbio0 ");
+		failed += c_record->result < 0;
+		if (records_equal(c_record, rust_record))
+			continue;
+
+		pr_info("seed %lu differs; it is made smaller\n", first + n);
+		script_shrink(s, differs);
+		script_print(s);
+		KUNIT_EXPECT_TRUE(test, differs(s));
+		records_print(c_record, rust_record);
+		KUNIT_FAIL(test, "the script of seed %lu differs", first + n);
+		return;
+	}
+	kunit_info(test, "%lu scripts, %lu with bios, %lu queued, %lu with an error, %lu too long to compare",
+		   n, bios, queued, failed, cut);
+	/* A script that does nothing compares well. */
+	KUNIT_EXPECT_GE(test, bios * 3, n);
+	KUNIT_EXPECT_LE(test, cut * 50, n);
+}
+
+static struct kunit_case fuzz_cases[] = {
+	KUNIT_CASE_PARAM_ATTR(fuzz, next_chunk, { .speed = KUNIT_SPEED_SLOW }),
+	{}
+};
+
+static struct kunit_suite fuzz_suite = {
+	.name		= "iomap_dio_fuzz",
+	.suite_init	= suite_init,
+	.suite_exit	= suite_exit,
+	.init		= case_init,
+	.test_cases	= fuzz_cases,
+};
+
+kunit_test_suites(&named_suite, &fuzz_suite);
+
+MODULE_DESCRIPTION("Direct I/O in Rust against direct I/O in C");
+MODULE_LICENSE("GPL");
