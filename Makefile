@@ -9,7 +9,7 @@ CACHE := $(or $(IOMAP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/iomap-dio-ru
 
 export QUICK FS IO BS ONLY KSRC FORCE GUEST_MEM GUEST_CPUS GUEST_APPEND IOMAP_CACHE
 
-.PHONY: help bench test check apply unapply root source kernel clean
+.PHONY: help bench test check mutants apply unapply root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -29,6 +29,9 @@ test: ## build the test kernel and run every test (ONLY=name runs one)
 
 check: ## static checks only: formatting, lints, patches, symbols
 	@$T/check.sh
+
+mutants: ## does the suite bite? Breaks the Rust path in small ways, one at a time (ONLY= QUICK=1)
+	@$T/mutants.sh
 
 apply: ## put patches and files into your own kernel tree: KSRC=~/linux
 	@$T/overlay.sh apply '$(KSRC)'

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Builds a kernel out of tree:  build.sh um-bench|um-test [make targets]
+# Builds a kernel out of tree:  build.sh um-bench|um-test|um-kunit [make targets]
 # The result is $CACHE/build/<flavour>/linux, the log beside it in build.log.
 # NO_SYNC=1 leaves the tree as it is.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
@@ -16,11 +16,13 @@ shift || :
 case $flavour in
 um-bench) arch=um fragments=(base-um bench) ;;
 um-test) arch=um fragments=(base-um test) ;;
+# The smallest with the KUnit suites, for mutants.sh.
+um-kunit) arch=um fragments=(kunit) ;;
 # These are only compiled, see check.sh: Rust alone, Rust without our option, no Rust.
 check-rust) arch=um fragments=(check rust-dio) ;;
 check-off) arch=um fragments=(check rust-off) ;;
 check-none) arch=um fragments=(check rust-none) ;;
-*) die "usage: $0 um-bench|um-test [make targets]" ;;
+*) die "usage: $0 um-bench|um-test|um-kunit [make targets]" ;;
 esac
 
 lock build

@@ -26,6 +26,14 @@ else
 	SOURCE_KEY=
 fi
 
+# What is put into the kernel tree is the checkout, or a copy of it that a tool may change
+# ($CACHE/$IOMAP_OVERLAY/overlay). That has a tree and a build of its own.
+OVERLAY=$PROJECT
+if [ -n "${IOMAP_OVERLAY:-}" ]; then
+	OVERLAY=$CACHE/$IOMAP_OVERLAY/overlay
+	SOURCE_KEY+=-$IOMAP_OVERLAY
+fi
+
 export IOMAP_CACHE=$CACHE KSRC
 ROOT=$CACHE/root
 SRC=$CACHE/src
@@ -99,7 +107,7 @@ need_root()
 	if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
 		local v keep=()
 
-		for v in IOMAP_CACHE IOMAP_T0 KSRC QUICK FS IO BS ONLY GUEST_MEM GUEST_CPUS; do
+		for v in IOMAP_CACHE IOMAP_T0 IOMAP_OVERLAY KSRC QUICK FS IO BS ONLY GUEST_MEM GUEST_CPUS; do
 			[ -z "${!v:-}" ] || keep+=("$v=${!v}")
 		done
 		exec sudo -n env "${keep[@]}" bash "$0" "$@"

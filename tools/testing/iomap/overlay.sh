@@ -27,7 +27,7 @@ new_files()
 {
 	local d
 
-	cd "$PROJECT"
+	cd "$OVERLAY"
 	for d in fs rust samples include Documentation; do
 		[ ! -d "$d" ] || find "$d" -type f ! -name '*.o' ! -name '.*' ! -name '*~' ! -name '*.orig' ! -name '*.rej'
 	done | sort
@@ -37,7 +37,7 @@ patches()
 {
 	local d
 
-	for d in "$PROJECT/patches" "$@"; do
+	for d in "$OVERLAY/patches" "$@"; do
 		[ ! -d "$d" ] || find "$d" -maxdepth 1 -name '*.patch' | sort
 	done
 }
@@ -79,7 +79,7 @@ make_want()
 			die "$tree/$f exists already, and we would overwrite it; nothing was changed"
 		fi
 		mkdir -p "$work/want/$(dirname "$f")"
-		cp -p "$PROJECT/$f" "$work/want/$f"
+		cp -p "$OVERLAY/$f" "$work/want/$f"
 	done <"$work/new"
 }
 

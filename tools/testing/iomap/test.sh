@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Every test, from nothing: static checks, unit tests of the tools, the test kernel, its KUnit
-# suites, and the file system suite with both implementations in User Mode Linux guests.
+# Every test, from nothing: static checks, unit tests of the tools, tests on the host of what needs
+# no kernel, the test kernel, its KUnit suites, and the file system suite with both implementations
+# in User Mode Linux guests.
 #
 #   ONLY=name     only the tests whose names match (a glob, or a part of the name), such as
 #                 check, kunit, 'ext4-4k/rust/mix*', diff/xfs; several with spaces in between
@@ -60,18 +61,22 @@ for c in $checks; do
 	! wanted "check/$c" || want_checks+=("$c")
 done
 want_unit='' want_kunit='' want_fs=''
-! wanted unit/fstest unit/bench || want_unit=1
+! wanted unit/fstest unit/bench unit/mutants || want_unit=1
+want_host=()
+for t in loom proptest; do
+	! wanted "unit/host-$t" || want_host+=("$t")
+done
 [ ! -s "$out/planned" ] || want_fs=1
 # The names of KUnit cases are known only when they have run.
 if [ ${#only[@]} -eq 0 ] || [[ " ${only[*]}" =~ \ (kunit|rust_iomap|iomap_dio) ]]; then
 	want_kunit=1
 fi
-[ -n "${want_checks[*]}$want_unit$want_kunit$want_fs" ] || die "ONLY=$ONLY matches no test"
+[ -n "${want_checks[*]}$want_unit${want_host[*]}$want_kunit$want_fs" ] || die "ONLY=$ONLY matches no test"
 
 report=("--out=/cache/run/test" "${only_args[@]}")
 
 if [ -n "$want_unit" ]; then
-	for t in fstest/test_run.py bench/test_report.py; do
+	for t in fstest/test_run.py bench/test_report.py mutants/test_mutants.py; do
 		[ -e "$IOMAP_DIR/$t" ] || continue
 		if in_root python3 -B "/project/tools/testing/iomap/$t" >"$out/unit.log" 2>&1 </dev/null; then
 			echo "ok ${t%%/*}"
@@ -79,8 +84,17 @@ if [ -n "$want_unit" ]; then
 			echo "FAIL ${t%%/*}: $(grep -aE '^(FAIL|ERROR|[A-Za-z]*Error)' "$out/unit.log" | head -n 3 | tr '\n' ' ')"
 		fi
 	done >"$out/unit"
-	report+=("--unit=/cache/run/test/unit")
 fi
+if [ ${#want_host[@]} -gt 0 ]; then
+	say "host tests: ${want_host[*]}"
+	status=0
+	HOST_LOG=$out/host.log "$IOMAP_DIR/host/run.sh" "${want_host[@]}" >>"$out/unit" || status=$?
+	# It failed without saying what.
+	if [ $status -ne 0 ] && ! grep -q '^FAIL host-' "$out/unit"; then
+		report+=("--verdict=unit/host=fail:host/run.sh ended with status $status")
+	fi
+fi
+[ ! -e "$out/unit" ] || report+=("--unit=/cache/run/test/unit")
 
 if [ ${#want_checks[@]} -gt 0 ]; then
 	say "static checks"
@@ -169,7 +183,7 @@ mkdir -p "$dir"
 status=0
 in_root python3 -B /project/tools/testing/iomap/report.py "${report[@]}" --seconds=$(($(date +%s) - start)) \
 	>"$out/report.txt" </dev/null || status=$?
-for f in summary.json report.txt check unit unit.log; do
+for f in summary.json report.txt check unit unit.log host.log; do
 	[ ! -e "$out/$f" ] || cp "$out/$f" "$dir/"
 done
 for i in 0 1; do

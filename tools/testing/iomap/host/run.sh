@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Tests on the host what needs no kernel. Prints "ok host-NAME (detail)" or "FAIL host-NAME: why" for
+# each, on stdout, and fails if one failed. What cargo said is in $HOST_LOG.
+#
+#   run.sh [loom] [proptest]
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+need_root "$@"
+[ $# -gt 0 ] || set -- loom proptest
+
+"$IOMAP_DIR/root.sh"
+mkdir -p "$CACHE/run"
+log=${HOST_LOG:-$CACHE/run/host.log}
+failed=0
+
+# Nothing is written to the checkout.
+cargo()
+{
+	local command=$1
+
+	shift
+	in_root env CARGO_HOME=/cache/cargo CARGO_TARGET_DIR=/cache/host-target CARGO_TERM_COLOR=never \
+		timeout 900 cargo "$command" --locked --manifest-path /project/tools/testing/iomap/host/Cargo.toml "$@" </dev/null
+}
+
+# The first error in the log, in one line with what follows it.
+error()
+{
+	grep -aA 2 -m 1 '^error' "$log" | sed 's/^ *//' | grep . | paste -sd ' ' || :
+}
+
+: >"$log"
+if ! cargo fetch >>"$log" 2>&1; then
+	# The cause is at the end.
+	trouble="the crates of Cargo.lock cannot be fetched: $(tail -n 1 "$log" | sed 's/^ *//'), $(error)"
+elif ! cargo test --release --no-run >>"$log" 2>&1; then
+	trouble="it does not compile: $(error)"
+else
+	trouble=
+fi
+
+for t; do
+	case $t in
+	loom) tests=models:: ;;
+	proptest) tests=properties:: ;;
+	*) die "there are tests with loom and with proptest, but none with $t" ;;
+	esac
+	if [ -n "$trouble" ]; then
+		echo "FAIL host-$t: $trouble"
+		failed=1
+		continue
+	fi
+	# One at a time, so that the last line tells which test took the rest with it.
+	status=0
+	cargo test --release -- --test-threads=1 --show-output "$tests" >"$log.$t" 2>&1 || status=$?
+	cat "$log.$t" >>"$log"
+	n=$(grep -ac "^test $tests.* ok$" "$log.$t" || :)
+	if [ $status -eq 0 ] && [ "$n" -gt 0 ]; then
+		executions=$(awk '/^executions: / { n += $2 } END { if (n) print ", " n " executions" }' "$log.$t")
+		echo "ok host-$t ($n tests$executions)"
+	else
+		failed=1
+		names=$(sed -n "s/^test $tests\(.*\) \.\.\. FAILED.*/\1/p" "$log.$t" | paste -sd ' ')
+		[ -n "$names" ] || names=$(sed -n "s/^test $tests\([a-z_0-9]*\) .*/\1/p" "$log.$t" | tail -n 1)
+		said=$(grep -aA 1 -m 1 'panicked at' "$log.$t" | tail -n 1 || :)
+		[ $status -ne 124 ] || said="no end after 15 minutes"
+		echo "FAIL host-$t: ${names:-no test ran}: ${said:-cargo ended with status $status}"
+	fi
+	rm -f "$log.$t"
+done
+exit $failed

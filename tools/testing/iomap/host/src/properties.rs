@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Properties of the decisions of direct I/O.
+//!
+//! Each rule is stated once more, as plainly as it goes: in numbers that cannot overflow, by division
+//! instead of masks, or as the C code has it, flag by flag. The two statements have to agree on
+//! thousands of cases, always the same ones.
+
+use crate::decide::{
+    self,
+    Blocks,
+    Durability,
+    Landing,
+    Reasons,
+    Target,
+    Walk, //
+};
+use proptest::{
+    prelude::*,
+    test_runner::RngSeed, //
+};
+use std::{
+    cell::Cell,
+    collections::BTreeSet, //
+};
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 50_000,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0x696f_6d61_7073_6565),
+        ..ProptestConfig::default()
+    }
+}
+
+/// Block sizes and alignments: most are those that occur, the others are powers of two as well.
+fn block_size() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        3 => prop::sample::select(vec![512, 1024, 4096, 16384, 65536]),
+        1 => (0..32u32).prop_map(|bit| 1 << bit),
+    ]
+}
+
+/// Positions, with a liking for the neighbourhood of multiples of blocks, of zero and of the end.
+fn position() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        2 => (0..1i64 << 24, block_size(), -1..=1i64)
+            .prop_map(|(n, block, off)| (n * i64::from(block) + off).max(0)),
+        1 => 0..10_000i64,
+        1 => 0..=i64::MAX,
+        1 => (0..=1i64 << 20).prop_map(|back| i64::MAX - back),
+    ]
+}
+
+/// Lengths of any size.
+fn length() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        3 => position().prop_map(|pos| pos as u64),
+        1 => any::<u64>(),
+        1 => (0..1u64 << 20).prop_map(|back| u64::MAX - back),
+    ]
+}
+
+/// A position near another.
+fn near(pos: i64, off: i64) -> i64 {
+    (i128::from(pos) + i128::from(off)).clamp(0, i128::from(i64::MAX)) as i64
+}
+
+const ALL: [Reasons; 7] = [
+    Reasons::UNWRITTEN,
+    Reasons::COW,
+    Reasons::NEW,
+    Reasons::EXTENDING,
+    Reasons::SYNC,
+    Reasons::CACHED_PAGES,
+    Reasons::ERROR,
+];
+
+/// Some reasons, as indices into [`ALL`].
+fn some_reasons() -> impl Strategy<Value = BTreeSet<usize>> {
+    (0..1u32 << ALL.len()).prop_map(|bits| (0..ALL.len()).filter(|i| bits >> i & 1 != 0).collect())
+}
+
+fn reasons(set: &BTreeSet<usize>) -> Reasons {
+    set.iter()
+        .fold(Reasons::NONE, |reasons, &i| reasons.and(ALL[i]))
+}
+
+/// A mapping that is written to, and the device that it is on.
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    unwritten: bool,
+    new: bool,
+    shared: bool,
+    dirty: bool,
+    write_cache: bool,
+    fua: bool,
+}
+
+impl Mapping {
+    fn target(&self) -> Target {
+        Target {
+            blocks: if self.unwritten {
+                Blocks::Unwritten
+            } else {
+                Blocks::Written
+            },
+            new: self.new,
+            shared: self.shared,
+            dirty: self.dirty,
+        }
+    }
+}
+
+/// Mappings, of which pure overwrites are not too rare.
+fn mapping() -> impl Strategy<Value = Mapping> {
+    let rare = || prop::bool::weighted(0.2);
+    (rare(), rare(), rare(), rare(), any::<bool>(), any::<bool>()).prop_map(
+        |(unwritten, new, shared, dirty, write_cache, fua)| Mapping {
+            unwritten,
+            new,
+            shared,
+            dirty,
+            write_cache,
+            fua,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    // D51
+    #[test]
+    fn alignment(pos in position(), len in length(), alignment in block_size(), whole: (bool, bool)) {
+        let block = u64::from(alignment);
+        let pos = if whole.0 { pos - pos % i64::from(alignment) } else { pos };
+        let len = if whole.1 { len - len % block } else { len };
+        let expected = pos % i64::from(alignment) == 0 && len % block == 0;
+        prop_assert_eq!(decide::is_aligned(pos, len, alignment), expected);
+    }
+
+    // D71, D72: bytes to the blocks on both sides.
+    #[test]
+    fn padding(pos in position(), block in block_size()) {
+        let head = i128::from(decide::head_padding(pos, block));
+        let tail = i128::from(decide::tail_padding(pos, block));
+        let (pos, block) = (i128::from(pos), i128::from(block));
+        let down = pos / block * block;
+        let up = (pos + block - 1) / block * block;
+        prop_assert_eq!(head, pos - down);
+        prop_assert_eq!(tail, up - pos);
+    }
+
+    // D80: a write that ends after the end of the file extends it.
+    #[test]
+    fn past_the_end(pos in position(), len in length(), end in position(), off in -1..=1i64, close: bool) {
+        let end = if close {
+            near(i64::try_from(u128::from(len) + pos as u128).unwrap_or(i64::MAX), off)
+        } else {
+            end
+        };
+        let expected = i128::from(pos) + i128::from(len) > i128::from(end);
+        prop_assert_eq!(decide::goes_past(pos, len, end), expected);
+    }
+
+    // D130: bytes in the file count. A read begins in it.
+    #[test]
+    fn reads_are_clamped(i_size in position(), back in position(), size in position(), off in -1..=1i64, close: bool) {
+        let pos = (i_size - back).max(0);
+        let size = if close { near(i_size - pos, off) } else { size };
+        let end = (i128::from(pos) + i128::from(size)).min(i128::from(i_size));
+        let expected = end - i128::from(pos);
+        prop_assert_eq!(decide::clamp_read(pos, size as isize, i_size) as i128, expected);
+    }
+
+    // D82: reasons add up, whatever the order, and none is taken for another.
+    #[test]
+    fn reasons_add_up(a in some_reasons(), b in some_reasons(), on: bool) {
+        let union: BTreeSet<usize> = a.union(&b).copied().collect();
+        prop_assert_eq!(reasons(&a).and(reasons(&b)), reasons(&union));
+        prop_assert_eq!(reasons(&b).and(reasons(&a)), reasons(&union));
+        let maybe = if on { &union } else { &a };
+        prop_assert_eq!(reasons(&a).and_if(on, reasons(&b)), reasons(maybe));
+        prop_assert_eq!(reasons(&a).is_empty(), a.is_empty());
+        prop_assert_eq!(reasons(&a) == reasons(&b), a == b);
+    }
+
+    // D80 to D87: a whole request, with the flags of C.
+    #[test]
+    fn plans(mappings in prop::collection::vec(mapping(), 0..8), dsync: bool, full_sync: bool) {
+        // C asks for `IOCB_SYNC` only if `IOCB_DSYNC` is set, which it implies.
+        let mut need_sync = dsync;
+        let mut write_through = dsync && !full_sync;
+        let mut comp_work = false;
+        let mut cow = false;
+        let mut unwritten = false;
+        let mut new = false;
+
+        let mut durability = Durability::new(dsync, full_sync);
+        let mut all = Reasons::NONE;
+        for mapping in mappings {
+            let asked = Cell::new(0);
+            let plan = decide::plan_write(mapping.target(), durability, || {
+                asked.set(asked.get() + 1);
+                !mapping.write_cache || mapping.fua
+            });
+            durability = plan.durability;
+            all = all.and(plan.reasons);
+
+            let mut completion_work = true;
+            if !mapping.unwritten && !mapping.shared && !mapping.new {
+                completion_work = false;
+            }
+            let mut fua = false;
+            let mut matters = false;
+            if write_through {
+                matters = !completion_work && !mapping.dirty;
+                if matters && (!mapping.write_cache || mapping.fua) {
+                    fua = true;
+                } else {
+                    write_through = false;
+                }
+            }
+            comp_work |= completion_work;
+            cow |= mapping.shared;
+            unwritten |= mapping.unwritten;
+            new |= mapping.new;
+
+            prop_assert_eq!(plan.fua, fua);
+            prop_assert_eq!(asked.get(), u32::from(matters));
+            prop_assert_eq!(plan.zero_around, mapping.unwritten || mapping.new);
+            prop_assert_eq!(plan.reasons.is_empty(), !completion_work);
+            // Who polls may go on until there is a reason.
+            prop_assert_eq!(all.is_empty(), !comp_work);
+        }
+        if write_through {
+            need_sync = false;
+        }
+        let expected = match (need_sync, write_through) {
+            (true, _) => Durability::Flush,
+            (false, true) => Durability::WrittenThrough,
+            (false, false) => Durability::NotNeeded,
+        };
+        prop_assert_eq!(durability, expected);
+        let mut expected = BTreeSet::new();
+        for (i, on) in [unwritten, cow, new].into_iter().enumerate() {
+            if on {
+                expected.insert(i);
+            }
+        }
+        prop_assert_eq!(all, reasons(&expected));
+    }
+
+    // D71 to D74: after a write no old data is left in its blocks.
+    #[test]
+    fn no_stale_data(
+        mapping in mapping(),
+        pos in 0..1i64 << 40,
+        len in 1..1i64 << 20,
+        block in block_size(),
+        i_size in 0..1i64 << 41,
+        off in prop::option::of(-1..=1i64),
+        write: bool,
+    ) {
+        let end = pos + len;
+        let i_size = off.map_or(i_size, |off| end + off);
+        // There is no plan for a read, and so nothing to zero.
+        let around = write
+            && decide::plan_write(mapping.target(), Durability::NotNeeded, || true).zero_around;
+        let asked = Cell::new(false);
+        let zeroes = decide::zeroes_tail(write, around, end, || {
+            asked.set(true);
+            i_size
+        });
+
+        let fresh = mapping.unwritten || mapping.new;
+        if !write {
+            prop_assert!(!around && !zeroes);
+        } else if fresh {
+            prop_assert!(around && zeroes);
+        } else {
+            prop_assert!(!around);
+            prop_assert_eq!(zeroes, end >= i_size);
+        }
+        // The size of the file is a load that others write to.
+        prop_assert_eq!(asked.get(), write && !fresh);
+
+        // What is zeroed and written makes whole blocks, none of which the write does not touch.
+        if zeroes {
+            let block_size = i64::from(block);
+            let head = if around { i64::from(decide::head_padding(pos, block)) } else { 0 };
+            let tail = i64::from(decide::tail_padding(end, block));
+            prop_assert_eq!((end + tail) % block_size, 0);
+            prop_assert_eq!((end - 1) / block_size, (end + tail - 1) / block_size);
+            if fresh {
+                prop_assert_eq!((pos - head) % block_size, 0);
+                prop_assert_eq!(pos / block_size, (pos - head) / block_size);
+            }
+        }
+    }
+
+    // D129
+    #[test]
+    fn reports(errno in prop_oneof![Just(0), Just(-11), Just(-15), -40..=0i32, any::<i32>()]) {
+        let expected = ![0, -11, -15].contains(&errno);
+        prop_assert_eq!(decide::is_reported(errno, -11, -15), expected);
+    }
+
+    // D118 to D121, with the flags of C.
+    #[test]
+    fn landings(write: bool, before in some_reasons(), failed: bool, nrpages in 0..3u32) {
+        let mut comp_work = !before.is_empty();
+        if failed {
+            comp_work = true;
+        }
+        let mut asks = false;
+        if write && !comp_work {
+            asks = true;
+            if nrpages != 0 {
+                comp_work = true;
+            }
+        }
+
+        let asked = Cell::new(false);
+        let landing = decide::landing(write, reasons(&before), failed, || {
+            asked.set(true);
+            nrpages != 0
+        });
+        prop_assert_eq!(asked.get(), asks);
+        match landing {
+            Landing::Inline => prop_assert!(!comp_work),
+            Landing::Punt(why) => {
+                prop_assert!(comp_work);
+                let mut expected = before;
+                if failed {
+                    expected.insert(6);
+                }
+                if asks && nrpages != 0 {
+                    expected.insert(5);
+                }
+                prop_assert_eq!(why, reasons(&expected));
+            }
+        }
+    }
+
+    // D137 to D140, with the numbers of C.
+    #[test]
+    fn settlements(
+        (walk, errno) in prop::sample::select(vec![
+            (Walk::Done, 0),
+            (Walk::Fault, -14),
+            (Walk::FallBack, -15),
+            (Walk::Failed, -5),
+        ]),
+        size in prop_oneof![Just(0), Just(1), Just(isize::MAX), 0..isize::MAX],
+        partial: bool,
+        nowait: bool,
+    ) {
+        let mut ret = errno;
+        let mut wait_for_completion = false;
+        if ret == -14 && size != 0 && partial {
+            if !nowait {
+                wait_for_completion = true;
+            }
+            ret = 0;
+        }
+        if ret == -15 {
+            wait_for_completion = true;
+            ret = 0;
+        }
+        let settled = decide::settle(walk, size, partial, nowait);
+        prop_assert_eq!(settled.fails, ret < 0);
+        prop_assert_eq!(settled.waits, wait_for_completion);
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `kernel::sync::atomic`, as much of it as the tests need, made of `loom`.
+//!
+//! `loom` knows the memory model of Rust, not that of the kernel. Where they differ this is the
+//! weaker one, so that what holds here holds there: `Full` is `SeqCst`, which `loom` treats as an
+//! acquire and a release of this atomic alone, and a failed `cmpxchg` orders nothing.
+
+use loom::sync::atomic::{
+    AtomicI32,
+    AtomicPtr, //
+};
+use std::sync::atomic::Ordering as Std;
+
+/// What the kernel's marker types have in common.
+pub(crate) trait Ordering {
+    const STD: Std;
+}
+
+/// The orderings of loads.
+pub(crate) trait AcquireOrRelaxed: Ordering {}
+
+/// The orderings of stores.
+pub(crate) trait ReleaseOrRelaxed: Ordering {}
+
+macro_rules! orderings {
+    ($($name:ident = $std:ident: $($of:ident)*;)*) => {
+        $(
+            #[derive(Clone, Copy)]
+            #[allow(dead_code)]
+            pub(crate) struct $name;
+
+            impl Ordering for $name {
+                const STD: Std = Std::$std;
+            }
+
+            $(impl $of for $name {})*
+        )*
+    };
+}
+
+orderings! {
+    Relaxed = Relaxed: AcquireOrRelaxed ReleaseOrRelaxed;
+    Acquire = Acquire: AcquireOrRelaxed;
+    Release = Release: ReleaseOrRelaxed;
+    Full = SeqCst:;
+}
+
+/// Types that have an atomic in `loom`.
+pub(crate) trait AtomicType: Copy {
+    type Repr;
+
+    fn new(value: Self) -> Self::Repr;
+    fn load(repr: &Self::Repr, ordering: Std) -> Self;
+    fn store(repr: &Self::Repr, value: Self, ordering: Std);
+    fn cmpxchg(repr: &Self::Repr, old: Self, new: Self, ordering: Std) -> Result<Self, Self>;
+    fn free(repr: &mut Self::Repr);
+}
+
+macro_rules! atomic_type {
+    ($type:ty, $repr:ty $(, $param:ident)?) => {
+        impl$(<$param>)? AtomicType for $type {
+            type Repr = $repr;
+
+            fn new(value: Self) -> Self::Repr {
+                <$repr>::new(value)
+            }
+
+            fn load(repr: &Self::Repr, ordering: Std) -> Self {
+                repr.load(ordering)
+            }
+
+            fn store(repr: &Self::Repr, value: Self, ordering: Std) {
+                repr.store(value, ordering)
+            }
+
+            fn cmpxchg(
+                repr: &Self::Repr,
+                old: Self,
+                new: Self,
+                ordering: Std,
+            ) -> Result<Self, Self> {
+                repr.compare_exchange(old, new, ordering, Std::Relaxed)
+            }
+
+            fn free(repr: &mut Self::Repr) {
+                repr.with_mut(|_| ())
+            }
+        }
+    };
+}
+
+atomic_type!(i32, AtomicI32);
+atomic_type!(*mut T, AtomicPtr<T>, T);
+
+/// `kernel::sync::atomic::Atomic`.
+pub(crate) struct Atomic<T: AtomicType>(T::Repr);
+
+impl<T: AtomicType> Atomic<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(T::new(value))
+    }
+
+    pub(crate) fn load<O: AcquireOrRelaxed>(&self, _: O) -> T {
+        T::load(&self.0, O::STD)
+    }
+
+    pub(crate) fn store<O: ReleaseOrRelaxed>(&self, value: T, _: O) {
+        T::store(&self.0, value, O::STD)
+    }
+
+    pub(crate) fn cmpxchg<O: Ordering>(&self, old: T, new: T, _: O) -> Result<T, T> {
+        T::cmpxchg(&self.0, old, new, O::STD)
+    }
+}
+
+impl Atomic<i32> {
+    pub(crate) fn fetch_sub<O: Ordering>(&self, count: i32, _: O) -> i32 {
+        self.0.fetch_sub(count, O::STD)
+    }
+}
+
+impl<T: AtomicType> Drop for Atomic<T> {
+    /// Dropping an atomic stands for freeing it: `loom` fails unless all other accesses to it come
+    /// before, and fails any that does not.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            T::free(&mut self.0);
+        }
+    }
+}
