@@ -7,9 +7,9 @@ KSRC ?=
 FLAVOUR ?= um-bench
 CACHE := $(or $(IOMAP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/iomap-dio-rust)
 
-export QUICK FS IO BS ONLY KSRC FORCE GUEST_MEM GUEST_CPUS GUEST_APPEND IOMAP_CACHE
+export QUICK FS IO BS ONLY MACHINE KSRC FORCE GUEST_MEM GUEST_CPUS GUEST_APPEND IOMAP_CACHE
 
-.PHONY: help bench test check mutants apply unapply root source kernel clean
+.PHONY: help bench test check fuzz mutants coverage apply unapply root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -24,14 +24,20 @@ help: ## show this
 bench: ## measure C against Rust side by side (QUICK=1 for a short run; FS= IO= BS= pick rows)
 	@$T/bench.sh
 
-test: ## build the test kernel and run every test (ONLY=name runs one)
+test: ## build the test kernel and run every test (ONLY=name runs one; MACHINE=qemu: KUnit on x86_64)
 	@$T/test.sh
 
 check: ## static checks only: formatting, lints, patches, symbols
 	@$T/check.sh
 
+fuzz: ## plays random scripts on C and Rust and compares, for SECONDS= from SEED= on
+	@FUZZ_SECONDS="$(SECONDS)" SEED="$(SEED)" $T/fuzz.sh
+
 mutants: ## does the suite bite? Breaks the Rust path in small ways, one at a time (ONLY= QUICK=1)
 	@$T/mutants.sh
+
+coverage: ## what do the scripts reach? Lines of the C file, edges of the Rust one (SCRIPTS=n)
+	@SCRIPTS="$(SCRIPTS)" $T/coverage.sh
 
 apply: ## put patches and files into your own kernel tree: KSRC=~/linux
 	@$T/overlay.sh apply '$(KSRC)'

@@ -362,7 +362,11 @@ static bool try(struct script *s, const struct script *changed,
 static bool shrink_number(struct script *s, struct script *t, s64 *number,
 		bool (*fails)(const struct script *s))
 {
-	s64 old = *number;
+	s64 old;
+
+	*t = *s;
+	old = *number;
+
 	const s64 tries[] = { 0, old / 2, old & ~4095LL, old & ~511LL, old - 4096, old - 512 };
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(tries); i++) {
@@ -388,16 +392,6 @@ static bool shrink_once(struct script *s, bool (*fails)(const struct script *s))
 	static struct script t;
 	bool better = false;
 
-#define SHRINK(name)							\
-	t = *s;								\
-	better |= shrink_number(s, &t, &t.name, fails);
-#define SHRINK_MAP(name)						\
-	t = *s;								\
-	better |= shrink_number(s, &t, &t.map[i].name, fails);
-#define SHRINK_STEP(name)						\
-	t = *s;								\
-	better |= shrink_number(s, &t, &t.step[i].name, fails);
-
 	for (unsigned int i = 0; i < SCRIPT_STEPS && s->step[i].what; i++) {
 		t = *s;
 		memmove(&t.step[i], &t.step[i + 1], (SCRIPT_STEPS - 1 - i) * sizeof(t.step[0]));
@@ -411,12 +405,18 @@ static bool shrink_once(struct script *s, bool (*fails)(const struct script *s))
 		t.maps--;
 		better |= try(s, &t, fails);
 	}
-	SCRIPT_FIELDS(SHRINK)
+#define F(name)	better |= shrink_number(s, &t, &t.name, fails);
+#include "script_fields.h"
+#undef F
 	for (unsigned int i = 0; i < s->maps; i++) {
-		SCRIPT_MAP_FIELDS(SHRINK_MAP)
+#define F(name)	better |= shrink_number(s, &t, &t.map[i].name, fails);
+#include "map_fields.h"
+#undef F
 	}
 	for (unsigned int i = 0; i < SCRIPT_STEPS && s->step[i].what; i++) {
-		SCRIPT_STEP_FIELDS(SHRINK_STEP)
+#define F(name)	better |= shrink_number(s, &t, &t.step[i].name, fails);
+#include "step_fields.h"
+#undef F
 	}
 	return better;
 }

@@ -14,16 +14,17 @@ static void print_number(const char *name, s64 value)
 
 void script_print(const struct script *s)
 {
-#define PRINT(name)	print_number(#name, s->name);
-#define PRINT_MAP(name)	print_number(#name, s->map[i].name);
-#define PRINT_STEP(name) print_number(#name, s->step[i].name);
 	pr_info("	{");
-	SCRIPT_FIELDS(PRINT)
+#define F(name)	print_number(#name, s->name);
+#include "script_fields.h"
+#undef F
 	if (s->maps) {
 		pr_cont(" .maps = %lld, .map = {", s->maps);
 		for (unsigned int i = 0; i < s->maps; i++) {
 			pr_cont(" {");
-			SCRIPT_MAP_FIELDS(PRINT_MAP)
+#define F(name)	print_number(#name, s->map[i].name);
+#include "map_fields.h"
+#undef F
 			pr_cont(" },");
 		}
 		pr_cont(" },");
@@ -32,7 +33,9 @@ void script_print(const struct script *s)
 		pr_cont(" .step = {");
 		for (unsigned int i = 0; i < SCRIPT_STEPS && s->step[i].what; i++) {
 			pr_cont(" {");
-			SCRIPT_STEP_FIELDS(PRINT_STEP)
+#define F(name)	print_number(#name, s->step[i].name);
+#include "step_fields.h"
+#undef F
 			pr_cont(" },");
 		}
 		pr_cont(" },");

@@ -73,16 +73,6 @@ enum script_map_type {
 	NR_MAP,
 };
 
-#define SCRIPT_MAP_FIELDS(F)						\
-	F(type)		/* enum script_map_type */			\
-	F(len)		/* bytes from the position; 0: 1 MiB past the request */ \
-	F(before)	/* bytes in front of the position */		\
-	F(flags)	/* IOMAP_F_* */					\
-	F(error)	/* ->iomap_begin() fails with it instead */	\
-	F(end)		/* what ->iomap_end() returns */		\
-	F(src)		/* there is a source mapping as well */		\
-	F(nothing)	/* no block device, or no inline data */ \
-	F(size)		/* the file is so many bytes long from then on; EMPTY */
 
 enum script_step_what {
 	STEP_NONE,
@@ -105,10 +95,6 @@ enum script_step_what {
 	NR_STEP,
 };
 
-#define SCRIPT_STEP_FIELDS(F)						\
-	F(what)		/* enum script_step_what */			\
-	F(arg)								\
-	F(ctx)		/* enum script_ctx, for STEP_END */
 
 #define SCRIPT_MAPS	6
 #define SCRIPT_STEPS	8
@@ -117,73 +103,15 @@ enum script_step_what {
 /* In the file, `EMPTY` bytes are none; 0 is the usual. */
 #define EMPTY		(-1)
 
-#define SCRIPT_FIELDS(F)						\
-	/* The request */						\
-	F(op)		/* enum script_op */				\
-	F(pos)		/* bytes */					\
-	F(len)		/* bytes */					\
-	F(async)	/* the kiocb has a ki_complete() */		\
-	F(split)	/* __iomap_dio_rw() and iomap_dio_complete() by themselves */ \
-	F(ki_flags)	/* IOCB_*, besides IOCB_DIRECT and IOCB_WRITE */ \
-	F(dio_flags)	/* IOMAP_DIO_* of the caller */			\
-	F(done_before)	/* bytes */					\
-	F(private)	/* with private data for the file system */	\
-	F(ioprio)							\
-	F(poison)	/* ki_complete() spoils the kiocb, as one that is freed would be */ \
-	/* Its memory */						\
-	F(mem)		/* enum script_memory */			\
-	F(seg)		/* bytes in each segment but the last; 0: one segment */ \
-	F(skew)		/* bytes from the start of a page to that of the memory */ \
-	F(odd_seg)	/* from this segment on (1 is the second), each begins 4 bytes late */ \
-	F(fault)	/* bytes before the memory cannot be accessed; 0: all can */ \
-	F(absent)	/* ... not without a page fault, which is not allowed */ \
-	F(same)		/* all of the memory is the same page */	\
-	F(big)		/* it is the last so many bytes of a large folio, with nothing behind */ \
-	F(moved)	/* the record says where the iterator stands, where C is known to differ */ \
-	/* The file */							\
-	F(size)		/* bytes; 0: 1 MiB; EMPTY */			\
-	F(blkbits)	/* log2 of the block size; 0: 12 */		\
-	F(cached)	/* bits: pages of the request in the page cache */ \
-	F(dirty)	/* bits: ... that are dirty */			\
-	F(stuck)	/* bits: ... that cannot be dropped */		\
-	F(wb_error)	/* what writing them back returns */		\
-	F(fsync_error)	/* what ->fsync() returns */			\
-	F(is_sync)	/* the inode is marked as S_SYNC */		\
-	F(hint)		/* i_write_hint */				\
-	F(fresh_wq)	/* no completion has been deferred on this super block so far */ \
-	/* The disk */							\
-	F(lbs)		/* bytes in a logical block; 0: 512 */		\
-	F(dma)		/* alignment of memory minus 1; 0: 3 */		\
-	F(cache)	/* it has a volatile write cache */		\
-	F(fua)		/* ... and can write through it */		\
-	F(nowait)	/* it can refuse to wait */			\
-	F(poll)		/* it can be polled */				\
-	F(atomic)	/* bytes it can write untorn */			\
-	F(pi)		/* it has protection information; 2: which is wrong */ \
-	/* The file system */						\
-	F(next)		/* ->iomap_next() instead of begin and end */	\
-	F(no_end)	/* no ->iomap_end() */				\
-	F(dops)		/* it has iomap_dio_ops even if there is nothing in them */ \
-	F(end_io)	/* ->end_io(): 1 returns the error, 2 returns `end_io_ret` */ \
-	F(end_io_ret)							\
-	F(submit)	/* enum script_submit */			\
-	F(set)		/* enum script_set */				\
-	/* What becomes of the bios */					\
-	F(at_once)	/* bits: these end while they are submitted */	\
-	F(at_ctx)	/* ... in this enum script_ctx */		\
-	F(fail)		/* bits: these fail with `status` */		\
-	F(status)	/* blk_status_t; 0: BLK_STS_IOERR */		\
-	F(fail2)	/* bits: these fail with `status2` */		\
-	F(status2)
 
-#define SCRIPT_NUMBER(name)	s64 name;
+#define F(name)	s64 name;
 
 struct script_map {
-	SCRIPT_MAP_FIELDS(SCRIPT_NUMBER)
+#include "map_fields.h"
 };
 
 struct script_step {
-	SCRIPT_STEP_FIELDS(SCRIPT_NUMBER)
+#include "step_fields.h"
 };
 
 struct script {
@@ -200,7 +128,7 @@ struct script {
 	/* C would crash, and is not asked. */
 	bool crashes_c;
 
-	SCRIPT_FIELDS(SCRIPT_NUMBER)
+#include "script_fields.h"
 
 	/* What ->iomap_begin() answers, call by call; the last one is for all others too. */
 	struct script_map map[SCRIPT_MAPS];
@@ -211,6 +139,8 @@ struct script {
 	 */
 	struct script_step step[SCRIPT_STEPS];
 };
+
+#undef F
 
 /* Which implementation serves the request. */
 enum impl {

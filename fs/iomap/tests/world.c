@@ -34,6 +34,7 @@
 #include "../trace.h"
 #include "script.h"
 
+#define WORLD_CPU	0
 #define WORLD_PAGES	640
 #define WORLD_BYTES	((size_t)WORLD_PAGES * PAGE_SIZE)
 #define WORLD_BIOS	512
@@ -53,6 +54,7 @@ struct held_bio {
 	struct bio *ioend;	/* what a worker is to finish */
 	u32 crc;		/* of what it was to write */
 	bool came;		/* to the disk */
+	bool polled;
 };
 
 static struct {
@@ -111,7 +113,6 @@ static struct {
 	struct task_struct *dio_waiter;
 	struct completion dio_waited;
 	bool dio_waits;
-	int warned;
 	const struct task_struct *ioend_task;
 	struct {
 		int type, error;
@@ -227,23 +228,39 @@ static bool private_is_known_to_differ(void)
 	       (w.completed || current->flags & PF_WQ_WORKER);
 }
 
+/*
+ * Which one the kiocb has.  Its memory may be that of a later bio by now, but only
+ * one that is polled gets there.
+ */
+static unsigned int private_bio(void)
+{
+	unsigned int found = WORLD_BIOS;
+
+	for (unsigned int i = w.nr_bios; i-- > 0;)
+		if (w.bios[i].seen == w.iocb.private) {
+			found = i;
+			if (w.bios[i].polled)
+				break;
+		}
+	return found;
+}
+
 static void say_iocb(void)
 {
-	struct bio *bio = w.iocb.private;
+	unsigned int n;
 
 	say(" ki_pos=%lld ki_flags=%x", w.iocb.ki_pos, w.iocb.ki_flags);
 	if (private_is_known_to_differ())
 		return;
-	if (!bio) {
+	if (!w.iocb.private) {
 		say(" private=none");
 		return;
 	}
-	for (unsigned int i = w.nr_bios; i-- > 0;)
-		if (w.bios[i].seen == bio) {
-			say(" private=bio%u", i);
-			return;
-		}
-	say(" private=other");
+	n = private_bio();
+	if (n < WORLD_BIOS)
+		say(" private=bio%u", n);
+	else
+		say(" private=other");
 }
 
 static const struct {
@@ -329,7 +346,9 @@ static unsigned int bio_number(struct bio *bio)
 		if (w.bios[i].bio == bio)
 			return i;
 	if (i < WORLD_BIOS) {
-		w.bios[i] = (struct held_bio){ .bio = bio, .seen = bio };
+		w.bios[i] = (struct held_bio){
+			.bio = bio, .seen = bio, .polled = bio->bi_opf & REQ_POLLED,
+		};
 		w.nr_bios++;
 		return i;
 	}
@@ -429,6 +448,8 @@ static void end_bio_in(unsigned int n, enum script_ctx ctx)
 	case CTX_HARDIRQ:
 		local_irq_save(flags);
 		irq_enter();
+		/* As for disks: PREEMPT_RT has a thread run their handlers. */
+		lockdep_hardirq_threaded();
 		end_bio(n);
 		irq_exit();
 		local_irq_restore(flags);
@@ -1177,6 +1198,9 @@ static void settle(void)
 	flush_workqueue(w.ioend_wq);
 	if (w.sb->s_dio_done_wq)
 		flush_workqueue(w.sb->s_dio_done_wq);
+	/* The block layer has it dirty again what became clean under a read. */
+	if (w.cleaned)
+		__flush_workqueue(system_percpu_wq);
 	while (refcount_read(&w.sb->s_pending_errors) > 1) {
 		if (time_after(jiffies, end)) {
 			w.stuck = true;
@@ -1218,6 +1242,9 @@ static void one_step(const struct script_step *step)
 		break;
 	case STEP_CLEAN:
 		say("step: clean pages\n");
+		/* Again would race with the worker that dirties them because of the first time. */
+		if (w.cleaned)
+			break;
 		w.cleaned = true;
 		for (n = 0; n < WORLD_PAGES; n++)
 			folio_clear_dirty(page_folio(w.pages[n]));
@@ -1593,16 +1620,17 @@ int world_make(void)
 	error = bioset_init(&w.set, 4, 0, BIOSET_NEED_BVECS);
 	if (error)
 		return error;
-	w.wq = alloc_workqueue("dio_script", WQ_UNBOUND, 1);
-	w.ioend_wq = alloc_workqueue("dio_script_ioend", WQ_UNBOUND, 1);
+	w.wq = alloc_workqueue("dio_script", WQ_PERCPU, 1);
+	w.ioend_wq = alloc_workqueue("dio_script_ioend", WQ_PERCPU, 1);
 	if (!w.wq || !w.ioend_wq)
 		return -ENOMEM;
-	w.player = kthread_run_worker(0, "dio-player");
+	/* Only one of them is ever at work, and the processor is passed on quickly. */
+	w.player = kthread_run_worker_on_cpu(WORLD_CPU, 0, "dio-player/%u");
 	if (IS_ERR(w.player)) {
 		w.player = NULL;
 		return -ENOMEM;
 	}
-	w.completer = kthread_run_worker(0, "dio-completer");
+	w.completer = kthread_run_worker_on_cpu(WORLD_CPU, 0, "dio-completer/%u");
 	if (IS_ERR(w.completer)) {
 		w.completer = NULL;
 		return -ENOMEM;
@@ -1646,6 +1674,7 @@ void world_unmake(void)
 /* Warnings that a script provokes are counted, not printed, until the test ends. */
 void world_enter(struct kunit *test)
 {
+	set_cpus_allowed_ptr(current, cpumask_of(WORLD_CPU));
 	on_player(player_quiet, test);
 }
 

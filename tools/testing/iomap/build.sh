@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Builds a kernel out of tree:  build.sh um-bench|um-test|um-kunit [make targets]
-# The result is $CACHE/build/<flavour>/linux, the log beside it in build.log.
+# Builds a kernel out of tree:  build.sh um-bench|um-test|um-kunit|um-cov|x86-kunit [make targets]
+# The result is $CACHE/build/<flavour>/linux (x86: arch/x86/boot/bzImage), the log beside it in build.log.
 # NO_SYNC=1 leaves the tree as it is.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
@@ -17,12 +17,16 @@ case $flavour in
 um-bench) arch=um fragments=(base-um bench) ;;
 um-test) arch=um fragments=(base-um test) ;;
 # The smallest with the KUnit suites, for mutants.sh.
-um-kunit) arch=um fragments=(kunit) ;;
+um-kunit) arch=um fragments=(kunit-um kunit) ;;
+# The same for QEMU, see qemu.sh.
+x86-kunit) arch=x86_64 fragments=(kunit-x86 kunit) ;;
+# With a record of what the suites reach, for coverage.sh.
+um-cov) arch=um fragments=(kunit-um kunit cov) ;;
 # These are only compiled, see check.sh: Rust alone, Rust without our option, no Rust.
 check-rust) arch=um fragments=(check rust-dio) ;;
 check-off) arch=um fragments=(check rust-off) ;;
 check-none) arch=um fragments=(check rust-none) ;;
-*) die "usage: $0 um-bench|um-test|um-kunit [make targets]" ;;
+*) die "usage: $0 um-bench|um-test|um-kunit|um-cov|x86-kunit [make targets]" ;;
 esac
 
 lock build
@@ -45,7 +49,7 @@ kmake=("${IN_ROOT[@]}" env CCACHE_BASEDIR=/cache CCACHE_NOHASHDIR=1 CCACHE_MAXSI
 	LLVM=-"$LLVM_MAJOR" CC="ccache clang-$LLVM_MAJOR"
 	BINDGEN=/usr/local/bin/bindgen LIBCLANG_PATH="/usr/lib/llvm-$LLVM_MAJOR/lib")
 
-# A tree without our Kconfig has none of our options.
+# A tree without our Kconfig has none of our options. What a later fragment says counts.
 wanted()
 {
 	local f line name
@@ -57,8 +61,8 @@ wanted()
 		case $name in
 		IOMAP_*) grep -qE "^(menu)?config $name\$" "$TREE/fs/iomap/Kconfig" 2>/dev/null || continue ;;
 		esac
-		echo "$line"
-	done
+		echo "$name $line"
+	done | tac | awk '!seen[$1]++' | tac | cut -d' ' -f2-
 }
 
 fail()

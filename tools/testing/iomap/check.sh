@@ -3,7 +3,7 @@
 # The checks that need no running kernel. Prints "ok NAME" or "FAIL NAME: why" for each, on stdout,
 # and fails if one failed. What the tools said is in $CACHE/check/NAME.log.
 #
-#   check.sh [NAME...]      patches rustfmt checkpatch unsafe build clippy panicking exports c-free off none
+#   check.sh [NAME...]      patches rustfmt checkpatch unsafe flags build clippy panicking exports c-free off none
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need_root "$@"
@@ -106,6 +106,23 @@ if wants unsafe; then
 		ok "fs/iomap/direct_io.rs $(count "$PROJECT/fs/iomap/direct_io.rs"), fs/iomap/direct_io/ none, rust/kernel/iomap $(count "${outer[@]}")"
 	else
 		fail "${bad#"$PROJECT/"}"
+	fi
+fi
+
+if wants flags; then
+	sed -nE 's/^#define[[:space:]]+(IOMAP_[A-Z_]+|IOCB_[A-Z_]+)[[:space:]].*/\1/p' \
+		"$TREE/include/linux/iomap.h" "$TREE/include/linux/fs.h" | sort -u >"$log.tree"
+	grep -oE '^IO[A-Z_]+' "$IOMAP_DIR/known-flags" | sort -u >"$log.known"
+	new=$(comm -23 "$log.tree" "$log.known" | head -n 1)
+	gone=$(comm -13 "$log.tree" "$log.known" | head -n 1)
+	if [ ! -s "$log.tree" ]; then
+		fail "include/linux/iomap.h has no flags"
+	elif [ -n "$new" ]; then
+		fail "$new is new in $(cd "$TREE" && grep -lwE "define[[:space:]]+$new" include/linux/iomap.h include/linux/fs.h | head -n 1): decide what rust/kernel/iomap/flags.rs and fs/iomap/direct_io/ do with it, then add it to tools/testing/iomap/known-flags"
+	elif [ -n "$gone" ]; then
+		fail "$gone is in tools/testing/iomap/known-flags, but no longer in include/linux/iomap.h or fs.h"
+	else
+		ok "$(wc -l <"$log.tree") names"
 	fi
 fi
 

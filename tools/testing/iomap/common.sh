@@ -107,7 +107,7 @@ need_root()
 	if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
 		local v keep=()
 
-		for v in IOMAP_CACHE IOMAP_T0 IOMAP_OVERLAY KSRC QUICK FS IO BS ONLY GUEST_MEM GUEST_CPUS; do
+		for v in IOMAP_CACHE IOMAP_T0 IOMAP_OVERLAY KSRC QUICK FS IO BS ONLY MACHINE FUZZ_SCRIPTS FUZZ_SECONDS SEED GUEST_MEM GUEST_CPUS GUEST_APPEND; do
 			[ -z "${!v:-}" ] || keep+=("$v=${!v}")
 		done
 		exec sudo -n env "${keep[@]}" bash "$0" "$@"

@@ -34,30 +34,13 @@ guest_failed()
 	} >&2
 }
 
-run_guest()
+# Waits for the guest whose process is $guest_pid and whose console is in $1/console.log, shows its
+# progress, and ends it after $2 seconds or $GUEST_IDLE seconds without output (124).
+watch_guest()
 {
-	local flavour=$1 run=$2 timeout=$3
-	shift 3
-	local console=$run/console.log dir=/cache/run/${run##*/} mem start now seen size last status pid
-	local idle=${GUEST_IDLE:-300}
+	local run=$1 timeout=$2 console=$1/console.log pid=$guest_pid idle=${GUEST_IDLE:-300}
+	local start now seen size last
 
-	[ "$(dirname "$run")" = "$CACHE/run" ] || die "run_guest: $run is not in $CACHE/run"
-	[ -x "$BUILD/$flavour/linux" ] || die "no $flavour kernel: tools/testing/iomap/build.sh $flavour"
-	mem=${GUEST_MEM:-$([ "$flavour" = um-test ] && echo 5G || echo 6G)}
-	mkdir -p "$run"
-	rm -f "$run/status" "$run/booted"
-	printf '%q ' "$@" >"$run/command"
-	: >"$console"
-
-	in_root_words
-	# seccomp=auto is the faster way to run user space, and falls back to ptrace.
-	# shellcheck disable=SC2086 # GUEST_APPEND and GUEST_PREFIX are lists
-	"${IN_ROOT[@]}" ${GUEST_PREFIX:-} "/cache/${BUILD##*/}/$flavour/linux" \
-		root=none rootfstype=hostfs rootflags=/ rw init=/project/tools/testing/iomap/guest-init \
-		"RUN=$dir" seccomp=auto "ncpus=${GUEST_CPUS:-2}" "mem=$mem" uml_dir=/tmp/ \
-		con=null con0=null,fd:1 ssl=null panic=-1 null_blk.nr_devices=0 ${GUEST_APPEND:-} \
-		>"$console" 2>&1 </dev/null &
-	guest_pid=$! pid=$!
 	trap 'guest_kill; exit 130' INT TERM HUP
 	tail -n +1 -f --pid="$pid" "$console" 2>/dev/null | sed -un 's/\r$//; s/^@@ //p' | while read -r line; do
 		say "$line"
@@ -87,6 +70,32 @@ run_guest()
 	trap - INT TERM HUP
 	# Let the last lines of progress out.
 	sleep 0.2
+}
+
+run_guest()
+{
+	local flavour=$1 run=$2 timeout=$3
+	shift 3
+	local console=$run/console.log dir=/cache/run/${run##*/} mem status
+
+	[ "$(dirname "$run")" = "$CACHE/run" ] || die "run_guest: $run is not in $CACHE/run"
+	[ -x "$BUILD/$flavour/linux" ] || die "no $flavour kernel: tools/testing/iomap/build.sh $flavour"
+	mem=${GUEST_MEM:-$([ "$flavour" = um-test ] && echo 5G || echo 6G)}
+	mkdir -p "$run"
+	rm -f "$run/status" "$run/booted"
+	printf '%q ' "$@" >"$run/command"
+	: >"$console"
+
+	in_root_words
+	# seccomp=auto is the faster way to run user space, and falls back to ptrace.
+	# shellcheck disable=SC2086 # GUEST_APPEND and GUEST_PREFIX are lists
+	"${IN_ROOT[@]}" ${GUEST_PREFIX:-} "/cache/${BUILD##*/}/$flavour/linux" \
+		root=none rootfstype=hostfs rootflags=/ rw init=/project/tools/testing/iomap/guest-init \
+		"RUN=$dir" seccomp=auto "ncpus=${GUEST_CPUS:-2}" "mem=$mem" uml_dir=/tmp/ \
+		con=null con0=null,fd:1 ssl=null panic=-1 null_blk.nr_devices=0 ${GUEST_APPEND:-} \
+		>"$console" 2>&1 </dev/null &
+	guest_pid=$!
+	watch_guest "$run" "$timeout" || return
 
 	if [ ! -s "$run/status" ]; then
 		if grep -aq 'Kernel panic' "$console"; then

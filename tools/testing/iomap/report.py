@@ -117,7 +117,9 @@ def splat_result(text, guest=0):
     """What splat.sh printed: a headline per complaint, then an excerpt."""
     heads = [line for line in text.splitlines() if line.endswith("the kernel complains:")]
     if not heads:
-        return result(f"console-{guest}/splat", "pass")
+        # What is no fault of the kernel under test is still to be seen.
+        notes = [line.split(": note: ", 1)[1] for line in text.splitlines() if ": note: " in line]
+        return result(f"console-{guest}/splat", "skip" if notes else "pass", "; ".join(notes))
     excerpt = [line.strip() for line in text.splitlines() if line.startswith("    ")]
     where = re.search(r":(\d+): the kernel complains:$", heads[0])
     return result(f"console-{guest}/splat", "fail",
@@ -188,6 +190,7 @@ def main():
     ap.add_argument("--splat", action="append", default=[], help="what splat.sh printed")
     ap.add_argument("--verdict", action="append", default=[],
                     help="NAME=pass|fail|skip[:reason], of test.sh itself")
+    ap.add_argument("--machine", help="what the guest was, if it was not the usual one")
     ap.add_argument("--seconds", type=int, default=0)
     args = ap.parse_args()
 
@@ -221,8 +224,11 @@ def main():
     n = {s: sum(r["status"] == s for r in results) for s in ("pass", "fail", "skip")}
     with open(f"{args.out}/summary.json", "w", encoding="utf-8") as f:
         json.dump({"passed": n["pass"], "failed": n["fail"], "skipped": n["skip"],
-                   "seconds": args.seconds, "only": args.only, "tests": results}, f, indent=1)
+                   "seconds": args.seconds, "only": args.only, "tests": results}
+                  | ({"machine": args.machine} if args.machine else {}), f, indent=1)
         f.write("\n")
+    if args.machine:
+        print(f"machine: {args.machine}")
     print_report(results)
     return 0 if all(r["status"] != "fail" for r in results) else 1
 

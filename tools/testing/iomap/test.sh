@@ -6,6 +6,7 @@
 #
 #   ONLY=name     only the tests whose names match (a glob, or a part of the name), such as
 #                 check, kunit, 'ext4-4k/rust/mix*', diff/xfs; several with spaces in between
+#   MACHINE=qemu  the KUnit suites alone, on x86_64: see qemu.sh
 #   KSRC=         your own kernel tree
 #   FSTEST_SCALE= percent of the usual work in the random mixes; FSTEST_SEED= another sequence
 #
@@ -13,6 +14,11 @@
 # by name; the last line is "N passed, N failed".
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+case ${MACHINE:-uml} in
+uml) ;;
+qemu) exec "$IOMAP_DIR/qemu.sh" ;;
+*) die "MACHINE=$MACHINE: there is uml, which is the default, and qemu" ;;
+esac
 need_root "$@"
 start=$(date +%s)
 fstest=/project/tools/testing/iomap/fstest
@@ -61,7 +67,7 @@ for c in $checks; do
 	! wanted "check/$c" || want_checks+=("$c")
 done
 want_unit='' want_kunit='' want_fs=''
-! wanted unit/fstest unit/bench unit/mutants || want_unit=1
+! wanted unit/fstest unit/bench unit/mutants unit/coverage || want_unit=1
 want_host=()
 for t in loom proptest; do
 	! wanted "unit/host-$t" || want_host+=("$t")
@@ -76,7 +82,7 @@ fi
 report=("--out=/cache/run/test" "${only_args[@]}")
 
 if [ -n "$want_unit" ]; then
-	for t in fstest/test_run.py bench/test_report.py mutants/test_mutants.py; do
+	for t in fstest/test_run.py bench/test_report.py mutants/test_mutants.py coverage/test_coverage.py; do
 		[ -e "$IOMAP_DIR/$t" ] || continue
 		if in_root python3 -B "/project/tools/testing/iomap/$t" >"$out/unit.log" 2>&1 </dev/null; then
 			echo "ok ${t%%/*}"

@@ -631,6 +631,22 @@ const struct script bio_scripts[] = {
 		.never = { "bio0" },
 	},
 	{
+		.name = "D70 a bounced write to nowhere has to be submitted by the file system",
+		.op = OP_WRITE, .len = 4096, .dio_flags = IOMAP_DIO_BOUNCE,
+		.maps = 1, .map = { { .flags = IOMAP_F_ANON_WRITE } },
+		.result = -EIO,
+		.shows = { "return -5", "warned" },
+		.never = { "bio0" },
+	},
+	{
+		.name = "D70 D74 zeroes to nowhere have to be submitted by the file system",
+		.op = OP_WRITE, .pos = 512, .len = 512, .end_io = 1,
+		.maps = 1, .map = { { .flags = IOMAP_F_ANON_WRITE | IOMAP_F_NEW } },
+		.result = -EIO,
+		.shows = { "end pos=512 len=512 written=0", "end_io size=0 error=-5", "warned" },
+		.never = { "bio0" },
+	},
+	{
 		.name = "D70 a file system that does not submit bios cannot find out either",
 		.op = OP_WRITE, .len = 4096, .dops = 1, .set = SET_OWN, .async = 1,
 		.maps = 1, .map = { { .flags = IOMAP_F_ANON_WRITE } },

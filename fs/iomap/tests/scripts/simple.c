@@ -255,6 +255,14 @@ const struct script simple_scripts[] = {
 			   "return 153600" },
 	},
 	{
+		.name = "D149 memory of the kernel that needs two bios does so as well",
+		.op = OP_SIMPLE, .len = 300 * 512, .blkbits = 18, .mem = MEM_KVEC, .seg = 512,
+		.result = 300 * 512,
+		.shows = { "trace begin", "not simple dio=0", "left=153600", "trace begin",
+			   "bio0 read sector=2048 size=131072", "bio1 read sector=2304 size=22528",
+			   "return 153600" },
+	},
+	{
 		.name = "D150 Q7 memory that cannot be accessed is refused without a word",
 		.op = OP_SIMPLE, .len = 4096, .fault = 4, .async = 1,
 		.result = -EFAULT,

@@ -454,6 +454,15 @@ const struct script write_scripts[] = {
 		.never = { "bio0" },
 	},
 	{
+		.name = "D90 an atomic write of the kernel that needs two bios is not submitted",
+		.op = OP_WRITE, .len = 300 * 512, .ki_flags = IOCB_ATOMIC, .atomic = SZ_1M,
+		.mem = MEM_KVEC, .seg = 512, .end_io = 1,
+		.maps = 1, .map = { { .flags = IOMAP_F_ATOMIC_BIO } },
+		.result = -EINVAL,
+		.shows = { "end_io size=0 error=-22", "return -22", "warned" },
+		.never = { "bio0" },
+	},
+	{
 		.name = "D90 an atomic write whose memory ends early is not submitted",
 		.op = OP_WRITE, .len = 16384, .ki_flags = IOCB_ATOMIC, .atomic = SZ_1M,
 		.fault = 12288, .maps = 1, .map = { { .flags = IOMAP_F_ATOMIC_BIO } },

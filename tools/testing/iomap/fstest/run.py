@@ -75,12 +75,12 @@ CONFIGS = [
     # A RAM disk completes everything before the submission returns.
     Config("ext4-ram", "ext4", ["mkfs.ext4", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"], E2FSCK,
            device="ram", only=SMOKE),
-    # Late completion by a timer, and a volatile cache with FUA
-    Config("xfs-timer", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
-           device="null-timer", only=SMOKE),
     Config("ext2", "ext2", ["mke2fs", "-t", "ext2", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"],
            E2FSCK, device="ram", only=["mix-sync", "mix-libaio", "holes", "eof-reads", "extend",
                                        "remount", "fsck"], optional=True),
+    # Late completion by a timer, and a volatile cache with FUA
+    Config("xfs-timer", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
+           device="null-timer", only=SMOKE),
     Config("xfs-alwayscow", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
            only=SMOKE, optional=True, knob="/sys/fs/xfs/debug/always_cow"),
     Config("xfs-zoned", "xfs", ["mkfs.xfs", "-q", "-f", "-r", "zoned=1", "@"], XFS_REPAIR,

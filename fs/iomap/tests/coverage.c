@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the scripts reach of both implementations, for tools/testing/iomap/coverage.sh.
+ *
+ * The compiler has the C file count its lines as for gcov, and each edge of the
+ * code in Rust set a flag (Makefile.coverage).  Here is what it wants to call at
+ * run time, and /sys/kernel/debug/iomap_dio_coverage/ with the outcome:
+ *
+ *   gcda	what belongs to direct_io_compare.gcno
+ *   edges	for each edge where it leads to, and whether anything went there
+ *
+ * kernel/gcov/ cannot be had: what clang calls there allocates memory, and User
+ * Mode Linux runs constructors, like those of any program, before there is any.
+ * So this does no more than to remember what it is told.
+ */
+#include <linux/debugfs.h>
+#include <linux/init.h>
+#include <linux/mutex.h>
+#include <linux/seq_file.h>
+#include <asm/sections.h>
+
+/* --- C: the counters of gcov --- */
+
+#define GCDA_MAGIC		0x67636461
+#define GCDA_FUNCTION		0x01000000
+#define GCDA_COUNTERS		0x01a10000
+
+void llvm_gcov_init(void (*writeout)(void), void (*reset)(void));
+void llvm_gcda_start_file(const char *name, u32 version, u32 checksum);
+void llvm_gcda_emit_function(u32 ident, u32 func_checksum, u32 cfg_checksum);
+void llvm_gcda_emit_arcs(u32 n, u64 *counters);
+void llvm_gcda_summary_info(void);
+void llvm_gcda_end_file(void);
+
+static void (*gcov_writeout)(void);
+static DEFINE_MUTEX(gcov_mutex);
+/* Where gcov_writeout() goes to: what it calls gets no pointer of ours. */
+static struct seq_file *gcov_out;
+
+void llvm_gcov_init(void (*writeout)(void), void (*reset)(void))
+{
+	gcov_writeout = writeout;
+}
+
+static void put(u32 word)
+{
+	seq_write(gcov_out, &word, sizeof(word));
+}
+
+void llvm_gcda_start_file(const char *name, u32 version, u32 checksum)
+{
+	put(GCDA_MAGIC);
+	put(version);
+	put(checksum);
+}
+
+void llvm_gcda_emit_function(u32 ident, u32 func_checksum, u32 cfg_checksum)
+{
+	put(GCDA_FUNCTION);
+	put(3);
+	put(ident);
+	put(func_checksum);
+	put(cfg_checksum);
+}
+
+void llvm_gcda_emit_arcs(u32 n, u64 *counters)
+{
+	put(GCDA_COUNTERS);
+	put(2 * n);
+	seq_write(gcov_out, counters, n * sizeof(*counters));
+}
+
+void llvm_gcda_summary_info(void)
+{
+}
+
+void llvm_gcda_end_file(void)
+{
+}
+
+static int gcda_show(struct seq_file *m, void *v)
+{
+	if (!gcov_writeout)
+		return -ENODATA;
+	guard(mutex)(&gcov_mutex);
+	gcov_out = m;
+	gcov_writeout();
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(gcda);
+
+/* --- Rust: a flag for each edge --- */
+
+struct edge {
+	unsigned long pc;
+	unsigned long flags;
+};
+
+void __sanitizer_cov_bool_flag_init(const u8 *begin, const u8 *end);
+void __sanitizer_cov_pcs_init(const struct edge *begin, const struct edge *end);
+
+static const u8 *reached, *reached_end;
+static const struct edge *edges, *edges_end;
+
+/* Each object calls these, with the tables of all objects, which the linker has joined. */
+void __sanitizer_cov_bool_flag_init(const u8 *begin, const u8 *end)
+{
+	reached = begin;
+	reached_end = end;
+}
+
+void __sanitizer_cov_pcs_init(const struct edge *begin, const struct edge *end)
+{
+	edges = begin;
+	edges_end = end;
+}
+
+static int edges_show(struct seq_file *m, void *v)
+{
+	if (edges == edges_end || edges_end - edges != reached_end - reached)
+		return -ENODATA;
+	/* The kernel need not lie where it was linked to. */
+	seq_printf(m, "%lx _stext\n", (unsigned long)_stext);
+	for (long i = 0; i < edges_end - edges; i++)
+		seq_printf(m, "%lx %d\n", edges[i].pc, reached[i]);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(edges);
+
+static int __init coverage_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("iomap_dio_coverage", NULL);
+
+	debugfs_create_file("gcda", 0400, dir, NULL, &gcda_fops);
+	debugfs_create_file("edges", 0400, dir, NULL, &edges_fops);
+	return 0;
+}
+late_initcall(coverage_init);

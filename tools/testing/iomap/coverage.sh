@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What do the scripts of fs/iomap/tests/ reach? Builds the um-cov kernel, which counts the lines of
+# the C file as for gcov and sets a flag for each edge of the Rust code, boots it once to play the
+# scripts that have a name and once for those drawn at random, and says what was reached.
+#
+#   SCRIPTS=n   how many are drawn at random (20000)
+#   KSRC=       your own kernel tree
+#
+# Results go to results/<time>-coverage/, and results/latest-coverage points there. The last line is
+# "C: N of M lines, Rust: N of M edges"; it fails if a script fails, or if a line of the C file is not
+# reached that the file "unreachable" does not name.
+# In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
+{
+set -euo pipefail
+# As an argument it survives sudo.
+scripts=${1:-${SCRIPTS:-20000}}
+. "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+[[ $scripts =~ ^[1-9][0-9]*$ ]] || die "SCRIPTS=$scripts is not a number of scripts"
+[ -z "$KSRC" ] || check_version "$KSRC"
+need_root "$scripts"
+
+"$IOMAP_DIR/root.sh"
+lock coverage
+start=$(date +%s)
+"$IOMAP_DIR/build.sh" um-cov
+
+# Plays one suite; more parameters of the kernel may follow. What it reached is in $CACHE/run/cov-$1.
+failed=0
+play()
+{
+	local name=$1 suite=$2 timeout=$3 run=$CACHE/run/cov-$1 status=0 began=$SECONDS n
+	shift 3
+
+	rm -rf "$run"
+	GUEST_MEM=${GUEST_MEM:-1G} GUEST_APPEND="kunit.filter_glob=$suite kunit.timeout=300 $* ${GUEST_APPEND:-}" \
+		run_guest um-cov "$run" "$timeout" /project/tools/testing/iomap/coverage/guest.sh || status=$?
+	[ "$status" -eq 0 ] ||
+		die "the guest with the $name scripts ended with status $status: see $run/console.log"
+	grep -aqE "^(\[[^]]*\])* *ok [0-9]+ $suite" "$run/console.log" || {
+		failed=1
+		n=$(grep -acE '^(\[[^]]*\])* +not ok ' "$run/console.log" || :)
+		say "not all $name scripts passed ($n lines 'not ok'): see $run/console.log"
+	}
+	say "$name scripts: played in $((SECONDS - began)) s"
+}
+
+play named iomap_dio_scripts 600
+say "now $scripts scripts drawn at random"
+play random iomap_dio_fuzz $((600 + scripts / 10)) "iomap_dio_fuzz.scripts=$scripts"
+
+about="Linux $(source_version "$TREE"), $(date -u -d "@$start" +%Y-%m-%d)"
+git=(git -c "safe.directory=$PROJECT" -C "$PROJECT")
+if commit=$("${git[@]}" rev-parse --short HEAD 2>/dev/null); then
+	about+=", commit $commit$([ -z "$("${git[@]}" status --porcelain 2>/dev/null)" ] || echo ' with changes')"
+fi
+about+=", $scripts scripts drawn at random."
+out=$CACHE/run/cov-report
+rm -rf "$out"
+mkdir -p "$out"
+say "looking up where the edges are"
+status=0
+in_root python3 -B /project/tools/testing/iomap/coverage/coverage.py "--llvm=$LLVM_MAJOR" \
+	"--tree=/cache/${TREE##*/}" "--build=/cache/${BUILD##*/}/um-cov" \
+	--named=/cache/run/cov-named --random=/cache/run/cov-random \
+	--unreachable=/project/tools/testing/iomap/unreachable "--about=$about" --out=/cache/run/cov-report \
+	>"$out/report.txt" </dev/null || status=$?
+[ -s "$out/report.md" ] || die "there is no report; what was reached is in $CACHE/run/cov-named and cov-random"
+
+name=$(date -u -d "@$start" +%Y%m%dT%H%M%SZ)-coverage
+dir=$PROJECT/results/$name
+mkdir -p "$dir"
+cp "$out/report.md" "$out/coverage.json" "$dir/"
+for n in named random; do
+	cp "$CACHE/run/cov-$n/console.log" "$dir/console-$n.log"
+done
+ln -sfn "$name" "$PROJECT/results/latest-coverage"
+give_back "$PROJECT/results" 2>/dev/null || :
+
+say "results: results/$name/, also as results/latest-coverage/"
+cat "$out/report.txt"
+[ "$failed" -eq 0 ] || exit 1
+exit $status
+}

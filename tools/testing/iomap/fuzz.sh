@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Plays scripts of direct I/O that are drawn at random on C and on Rust, in the um-kunit kernel, for
+# SECONDS on each processor, and compares what they leave. One that differs is made smaller and
+# printed as it would be written in fs/iomap/tests/scripts/.
+#
+#   SECONDS=n    for how long (60)
+#   SEED=n       the first seed; without, another one each time
+#   KSRC=        your own kernel tree
+#
+# The last line is "N scripts, N failed"; the consoles are in $CACHE/run/fuzz-N.
+# In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
+{
+set -euo pipefail
+# In bash SECONDS is the time since the start.
+seconds=${FUZZ_SECONDS:-60} seed=${SEED:-}
+. "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || die "SECONDS=$seconds is not a number of seconds"
+[ -z "$seed" ] || [[ $seed =~ ^[0-9]+$ ]] || die "SEED=$seed is not a number"
+need_root "$@"
+# A guest goes through a million seeds a chunk.
+seed=${seed:-$(($(date +%s) % 1000000 * 1000000000))}
+
+lock fuzz
+"$IOMAP_DIR/build.sh" um-kunit
+
+guests=()
+# shellcheck disable=SC2317,SC2329 # by the trap
+stop()
+{
+	local g
+
+	for g in "${guests[@]}"; do
+		kill -TERM "$g" 2>/dev/null || :
+	done
+	exit 130
+}
+trap stop INT TERM HUP
+
+printf '#!/bin/sh\n' >"$CACHE/run/nothing.sh"
+chmod +x "$CACHE/run/nothing.sh"
+mapfile -t cpus < <(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '{ for (i = $1; i <= (NF > 1 ? $2 : $1); i++) print i }')
+for i in "${!cpus[@]}"; do
+	first=$((seed + i * 100000000))
+	say "processor ${cpus[$i]}: scripts from seed $first on, for $seconds s"
+	rm -rf "$CACHE/run/fuzz-$i"
+	(
+		status=0
+		# The world of the scripts has one processor.
+		GUEST_PREFIX="taskset -c ${cpus[$i]}" GUEST_MEM=${GUEST_MEM:-1G} GUEST_CPUS=${GUEST_CPUS:-1} \
+			GUEST_APPEND="kunit.filter_glob=iomap_dio_fuzz kunit.timeout=600 iomap_dio_fuzz.seconds=$seconds iomap_dio_fuzz.seed=$first" \
+			run_guest um-kunit "$CACHE/run/fuzz-$i" $((seconds + 300)) /cache/run/nothing.sh || status=$?
+		echo $status >"$CACHE/run/fuzz-$i/guest-status"
+	) &
+	guests+=($!)
+done
+
+played()
+{
+	cat "$CACHE"/run/fuzz-*/console.log 2>/dev/null |
+		awk '/# fuzz: [0-9]+ scripts/ { sub(/.*# fuzz: /, ""); n += $1 } END { print n + 0 }'
+}
+
+while sleep 20 >/dev/null 2>&1; do
+	say "$(played) scripts"
+done &
+progress=$!
+for g in "${guests[@]}"; do
+	wait "$g" || :
+done
+kill "$progress" 2>/dev/null || :
+trap - INT TERM HUP
+
+failed=0
+for i in "${!cpus[@]}"; do
+	console=$CACHE/run/fuzz-$i/console.log
+	tr -d '\r' <"$console" | sed -n '/it is made smaller/,/ differs$/p; /EXPECTATION FAILED/,/got stuck/p' |
+		sed 's/^\[ *[0-9.]*\] //'
+	n=$(grep -ac '^\[[ 0-9.]*\] *not ok [0-9]* from seed' "$console" || :)
+	failed=$((failed + n))
+	if [ "$(cat "$CACHE/run/fuzz-$i/guest-status")" != 0 ]; then
+		failed=$((failed + 1))
+	fi
+	"$IOMAP_DIR/splat.sh" "$console" || failed=$((failed + 1))
+done
+echo "$(played) scripts, $failed failed"
+[ $failed -eq 0 ]
+exit
+}

@@ -1,0 +1,176 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# "make test MACHINE=qemu": the KUnit suites on x86_64, in QEMU. There, static branches are patched
+# into the code and the C helpers of the Rust code are inlined, which User Mode Linux cannot do.
+# KVM is used when it works; without, QEMU translates the code (TCG), which takes some times as long.
+#
+#   ONLY=name         of the KUnit tests, as in test.sh: kunit, iomap_dio_scripts, ...
+#   FUZZ_SCRIPTS=n    how many random scripts the kernel plays (3000)
+#   KSRC=             your own kernel tree
+#   GUEST_MEM, GUEST_CPUS, GUEST_APPEND: as in guest.sh
+#
+# Results go to results/<time>-test/, and results/latest-test points there. What failed is listed
+# by name; the last line is "N passed, N failed".
+# In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
+{
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+[ -z "$KSRC" ] || check_version "$KSRC"
+need_root "$@"
+start=$(date +%s)
+flavour=x86-kunit
+
+set -f
+# shellcheck disable=SC2206 # words on purpose
+only=(${ONLY:-})
+set +f
+only_args=()
+for p in "${only[@]}"; do
+	only_args+=("--only=$p")
+done
+# The names of KUnit cases are known only when they have run.
+[ ${#only[@]} -eq 0 ] || [[ " ${only[*]}" =~ \ (kunit|rust_iomap|iomap_dio) ]] ||
+	die "ONLY=$ONLY matches no test: MACHINE=qemu runs the KUnit suites only"
+
+"$IOMAP_DIR/root.sh"
+lock test
+out=$CACHE/run/test-qemu run=$CACHE/run/test-qemu-0
+rm -rf "$out" "$run" "$run-probe"
+mkdir -p "$out"
+
+# QEMU is no package of "pins": the root is made anew when those change, and it is 100 MB that only
+# this script needs. A root that is made anew gets it again here.
+need_qemu()
+{
+	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o APT::Sandbox::User=root
+		-o Acquire::Check-Valid-Until=false -o Acquire::Retries=3)
+
+	! in_root sh -c 'command -v qemu-system-x86_64' >/dev/null </dev/null || return 0
+	# Not twice at a time, and not while the root is made.
+	lock root
+	! in_root sh -c 'command -v qemu-system-x86_64' >/dev/null </dev/null || return 0
+	say "adding qemu-system-x86 to the toolchain root, log in $CACHE/qemu.log"
+	# The lists are as old as the root; the mirror may no longer have what they name.
+	{
+		in_root "${apt[@]}" update && in_root "${apt[@]}" install -y --no-install-recommends qemu-system-x86 &&
+			in_root "${apt[@]}" clean
+	} >"$CACHE/qemu.log" 2>&1 </dev/null ||
+		die "qemu-system-x86 could not be added to the toolchain root: $(grep -m 1 '^E: ' "$CACHE/qemu.log" || :) (see $CACHE/qemu.log)"
+}
+
+# Which suite or case of the guest with the process $1 and the console $2 has just ended.
+show_cases()
+{
+	local line
+
+	tail -n +1 -f --pid="$1" "$2" 2>/dev/null |
+		sed -unE 's/\r$//; s/^(\[[ 0-9.]*\] +)not ok [0-9]+ /\1ok 0 failed: /; s/^\[[ 0-9.]*\] ( *)ok [0-9]+ /\1/p' |
+		while IFS= read -r line; do
+			case $line in
+			' '*)
+				progress "$flavour: ${line#"${line%%[! ]*}"}"
+				;;
+			*)
+				progress_end
+				say "$flavour: ${line%%#*}"
+				;;
+			esac
+		done
+	progress_end
+}
+
+# run_qemu RUN_DIR TIMEOUT ACCELERATOR [KERNEL PARAMETER...]: boots the kernel, which ends by itself.
+# There is no user space: it runs its tests and reboots, which ends QEMU. That takes less of a PC than
+# to turn itself off.
+run_qemu()
+{
+	local run=$1 timeout=$2 accel=$3 console=$1/console.log
+	shift 3
+
+	mkdir -p "$run"
+	: >"$console"
+	in_root_words
+	"${IN_ROOT[@]}" qemu-system-x86_64 -accel "$accel" -cpu max -smp "${GUEST_CPUS:-2}" \
+		-m "${GUEST_MEM:-2G}" -nodefaults -no-user-config -display none -serial stdio -no-reboot \
+		-kernel "/cache/${BUILD##*/}/$flavour/arch/x86/boot/bzImage" \
+		-append "console=ttyS0 earlyprintk=serial panic=-1 kunit_shutdown=reboot $* ${GUEST_APPEND:-}" \
+		>"$console" 2>&1 </dev/null &
+	guest_pid=$!
+	show_cases "$guest_pid" "$console" &
+	watch_guest "$run" "$timeout" || return
+	wait
+
+	if grep -aq 'reboot: Restarting system' "$console"; then
+		return 0
+	elif grep -aq 'Kernel panic' "$console"; then
+		guest_failed "$console" "the guest panicked"
+	elif grep -aq 'Linux version' "$console"; then
+		guest_failed "$console" "the guest ended before its tests did"
+	else
+		guest_failed "$console" "the guest did not boot"
+	fi
+	return 125
+}
+
+# In a process of its own, which gives the lock back.
+(need_qemu)
+"$IOMAP_DIR/build.sh" "$flavour"
+
+# A host may have /dev/kvm and still run no plain guest, so that only trying tells.
+if [ ! -e /dev/kvm ]; then
+	why="no /dev/kvm"
+elif GUEST_IDLE=15 run_qemu "$run-probe" 30 kvm kunit.enable=0 >"$out/probe" 2>&1; then
+	why=
+else
+	why="a KVM guest does not boot here"
+fi
+accel=kvm machine="x86_64 in QEMU with KVM"
+[ -z "$why" ] || accel=tcg,thread=multi machine="x86_64 in QEMU without KVM ($why)"
+scripts=${FUZZ_SCRIPTS:+iomap_dio_fuzz.scripts=$FUZZ_SCRIPTS}
+say "$machine; the console is in $run/console.log"
+
+status=0
+run_qemu "$run" 1200 "$accel" 'kunit.filter_glob=*iomap*' "$scripts" || status=$?
+console=$run/console.log
+report=("--out=/cache/run/test-qemu" "--machine=$machine" "${only_args[@]}"
+	"--console=/cache/run/test-qemu-0/console.log" "--kunit-parser=/cache/${TREE##*/}/tools/testing/kunit")
+if [ $status -ne 0 ]; then
+	report+=("--verdict=guest-0/finished=fail:status $status, see console-0.log")
+else
+	report+=("--verdict=guest-0/finished=pass")
+fi
+"$IOMAP_DIR/splat.sh" "$console" >"$run/splat" 2>&1 || :
+report+=("--splat=/cache/run/test-qemu-0/splat")
+# A checker that is off finds nothing. Nobody is there to read /proc/lockdep_stats; when lockdep turns
+# itself off, it says so, which is a splat.
+if grep -aq 'KernelAddressSanitizer initialized' "$console"; then
+	report+=("--verdict=checker-0/kasan=pass")
+else
+	report+=("--verdict=checker-0/kasan=fail:KASAN did not start")
+fi
+if grep -aq 'Lock dependency validator' "$console" && ! grep -aq 'Disabling lock debugging' "$console"; then
+	report+=("--verdict=checker-0/lockdep=pass")
+else
+	report+=("--verdict=checker-0/lockdep=fail:lockdep did not start, or turned itself off")
+fi
+
+name=$(date -u -d "@$start" +%Y%m%dT%H%M%SZ)-test
+dir=$PROJECT/results/$name
+mkdir -p "$dir"
+status=0
+in_root python3 -B /project/tools/testing/iomap/report.py "${report[@]}" --seconds=$(($(date +%s) - start)) \
+	>"$out/report.txt" </dev/null || status=$?
+for f in summary.json report.txt; do
+	[ ! -e "$out/$f" ] || cp "$out/$f" "$dir/"
+done
+cp "$console" "$dir/console-0.log"
+[ ! -s "$run/splat" ] || cp "$run/splat" "$dir/splat-0"
+ln -sfn "$name" "$PROJECT/results/latest-test"
+give_back "$PROJECT/results" 2>/dev/null || :
+
+say "results: results/$name/, also as results/latest-test/"
+cat "$out/report.txt"
+# A report that could not be made has no last line.
+[ -s "$out/report.txt" ] || die "there is no report"
+exit $status
+}
