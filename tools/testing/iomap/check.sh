@@ -97,7 +97,7 @@ if wants unsafe; then
 		local code
 
 		code=$(cat "$@" | sed 's,//.*,,')
-		echo "$(grep -E '\bunsafe *\{' <<<"$code") blocks + $(grep -cE '\bunsafe +[a-z]' <<<"$code") fn/impl"
+		echo "$(grep -cE '\bunsafe *\{' <<<"$code") blocks + $(grep -cE '\bunsafe +[a-z]' <<<"$code") fn/impl"
 	}
 	mapfile -t inner < <(find "$PROJECT/fs/iomap/direct_io" "$PROJECT/fs/iomap/tests" -name '*.rs' 2>/dev/null)
 	mapfile -t outer < <(find "$PROJECT/rust" -name '*.rs')
