@@ -18,30 +18,20 @@ seconds=${FUZZ_SECONDS:-60} seed=${SEED:-}
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "SECONDS=$seconds is not a number of seconds"
 [ -z "$seed" ] || [[ $seed =~ ^[0-9]+$ ]] || die "SEED=$seed is not a number"
 need_root "$@"
-# A guest goes through a million seeds a chunk.
 seed=${seed:-$(($(date +%s) % 1000000 * 1000000000))}
 
 lock fuzz
 "$IOMAP_DIR/build.sh" um-kunit
 
 guests=()
-# shellcheck disable=SC2317,SC2329 # by the trap
-stop()
-{
-	local g
-
-	for g in "${guests[@]}"; do
-		kill -TERM "$g" 2>/dev/null || :
-	done
-	exit 130
-}
-trap stop INT TERM HUP
+trap stop_guests INT TERM HUP
 
 printf '#!/bin/sh\n' >"$CACHE/run/nothing.sh"
 chmod +x "$CACHE/run/nothing.sh"
-mapfile -t cpus < <(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '{ for (i = $1; i <= (NF > 1 ? $2 : $1); i++) print i }')
+mapfile -t cpus < <(processors)
 for i in "${!cpus[@]}"; do
-	first=$((seed + i * 100000000))
+	# A chunk of 20 s has a million seeds (fs/iomap/tests/suite.c), and no two guests have the same.
+	first=$((seed + i * (seconds / 20 + 1) * 1000000))
 	say "processor ${cpus[$i]}: scripts from seed $first on, for $seconds s"
 	rm -rf "$CACHE/run/fuzz-$i"
 	(
@@ -83,7 +73,10 @@ for i in "${!cpus[@]}"; do
 	fi
 	"$IOMAP_DIR/splat.sh" "$console" || failed=$((failed + 1))
 done
-echo "$(played) scripts, $failed failed"
+n=$(played)
+# Nothing that was played is no success.
+[ "$n" -gt 0 ] || failed=$((failed + 1))
+echo "$n scripts, $failed failed"
 [ $failed -eq 0 ]
 exit
 }

@@ -13,6 +13,41 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 guest_pid=
+guests=() only=() only_args=()
+
+# The words of $ONLY, in $only, and as arguments of report.py and others, in $only_args.
+read_only()
+{
+	local p
+
+	set -f
+	# shellcheck disable=SC2206 # words on purpose
+	only=(${ONLY:-})
+	set +f
+	only_args=()
+	for p in "${only[@]}"; do
+		only_args+=("--only=$p")
+	done
+}
+
+# The processors that this may run on, a line each.
+processors()
+{
+	taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' |
+		awk -F- '{ for (i = $1; i <= (NF > 1 ? $2 : $1); i++) print i }'
+}
+
+# Ends the guests in $guests, which are processes of their own, and this.
+# shellcheck disable=SC2317,SC2329 # by a trap
+stop_guests()
+{
+	local g
+
+	for g in "${guests[@]}"; do
+		kill -TERM "$g" 2>/dev/null || :
+	done
+	exit 130
+}
 
 guest_kill()
 {

@@ -26,10 +26,7 @@ timeout=100 case_timeout=30
 export GUEST_MEM=${GUEST_MEM:-1G}
 GUEST_APPEND="kunit.filter_glob=*iomap* kunit.timeout=$case_timeout iomap_dio_fuzz.scripts=${FUZZ_SCRIPTS:-200} ${GUEST_APPEND:-}"
 
-set -f
-# shellcheck disable=SC2206 # words on purpose
-only=(${ONLY:-})
-set +f
+read_only
 quick=()
 case ${QUICK:-} in
 '' | 0 | n) ;;

@@ -20,14 +20,7 @@ need_root "$@"
 start=$(date +%s)
 flavour=x86-kunit
 
-set -f
-# shellcheck disable=SC2206 # words on purpose
-only=(${ONLY:-})
-set +f
-only_args=()
-for p in "${only[@]}"; do
-	only_args+=("--only=$p")
-done
+read_only
 # The names of KUnit cases are known only when they have run.
 [ ${#only[@]} -eq 0 ] || [[ " ${only[*]}" =~ \ (kunit|rust_iomap|iomap_dio) ]] ||
 	die "ONLY=$ONLY matches no test: MACHINE=qemu runs the KUnit suites only"

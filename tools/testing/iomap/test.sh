@@ -23,14 +23,7 @@ need_root "$@"
 start=$(date +%s)
 fstest=/project/tools/testing/iomap/fstest
 
-set -f
-# shellcheck disable=SC2206 # words on purpose
-only=(${ONLY:-})
-set +f
-only_args=()
-for p in "${only[@]}"; do
-	only_args+=("--only=$p")
-done
+read_only
 
 "$IOMAP_DIR/root.sh"
 lock test
@@ -119,26 +112,16 @@ if [ ${#want_checks[@]} -gt 0 ]; then
 fi
 
 guests=()
-# shellcheck disable=SC2317 # by the trap
-stop()
-{
-	local g
-
-	for g in "${guests[@]}"; do
-		kill -TERM "$g" 2>/dev/null || :
-	done
-	exit 130
-}
 
 if [ -n "$want_kunit$want_fs" ]; then
 	"$IOMAP_DIR/build.sh" um-test
 
 	# A guest to a processor: User Mode Linux changes between its kernel and its processes all
 	# the time, which is several times slower across two.
-	mapfile -t cpus < <(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '{ for (i = $1; i <= (NF > 1 ? $2 : $1); i++) print i }')
+	mapfile -t cpus < <(processors)
 	n=1
 	[ -z "$want_fs" ] || [ ${#cpus[@]} -lt 2 ] || n=2
-	trap stop INT TERM HUP
+	trap stop_guests INT TERM HUP
 	for ((i = 0; i < n; i++)); do
 		args=()
 		[ -z "$want_fs" ] || args=(--bin /cache/fstest/dio_test --require-switch "--shard=$i/$n" \
