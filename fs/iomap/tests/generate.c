@@ -293,6 +293,14 @@ static void generate_answers(struct script *s, struct rnd_state *r)
 		for (i = 0; i < n; i++)
 			s->step[i].ctx = PICK(r, CTX_TASK, CTX_WORKER);
 	}
+
+	s->ioend_alone = s->submit == SUBMIT_IOEND && chance(r, 20);
+	s->others = chance(r, 5);
+	if (!s->pi && chance(r, 10))
+		s->crypt = CRYPT_DISK;
+	/* Other sets may have a bio left that was used before, and then allocate nothing. */
+	if (s->set == SET_OWN && s->op != OP_SIMPLE && chance(r, 20))
+		s->fail_alloc = 1 + below(r, 8);
 }
 
 void script_generate(struct script *s, u64 seed)
@@ -330,6 +338,8 @@ static bool makes_sense(const struct script *s)
 	if (s->op != OP_WRITE && s->ki_flags & (IOCB_DSYNC | IOCB_ATOMIC))
 		return false;
 	if (s->lbs > 1LL << (s->blkbits ?: 12))
+		return false;
+	if (s->fail_alloc && (s->set != SET_OWN || s->op == OP_SIMPLE))
 		return false;
 	for (unsigned int i = 0; i < SCRIPT_STEPS; i++)
 		contexts |= s->step[i].ctx == CTX_SOFTIRQ || s->step[i].ctx == CTX_HARDIRQ;

@@ -53,6 +53,15 @@ enum script_set {
 	NR_SET,
 };
 
+/* Who encrypts the file. */
+enum script_crypt {
+	CRYPT_NONE,
+	CRYPT_DISK,
+	/* The block layer, because the disk cannot. Deferred for reads: only for synchronous ones. */
+	CRYPT_BLOCK_LAYER,
+	NR_CRYPT,
+};
+
 /* Where something happens. */
 enum script_ctx {
 	CTX_TASK,
@@ -171,6 +180,9 @@ void world_enter(struct kunit *test);
  * if there was more to write down than fits.
  */
 int world_play(const struct script *s, enum impl impl, struct record *rec);
+
+/* Can allocations be made to fail in this kernel? */
+bool allocs_can_fail(void);
 
 /* Scripts by name, by what they are about; the last of each group has no name. */
 extern const struct script setup_scripts[];

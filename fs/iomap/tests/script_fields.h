@@ -15,6 +15,8 @@ F(dio_flags)	/* IOMAP_DIO_* of the caller */
 F(done_before)	/* bytes */
 F(private)	/* with private data for the file system */
 F(ioprio)
+F(untraced)	/* the tracepoints are off, as they usually are */
+F(log)		/* the record has what the kernel tells its log meanwhile */
 F(poison)	/* ki_complete() spoils the kiocb, as one that is freed would be */
 
 /* Its memory */
@@ -28,16 +30,22 @@ F(same)		/* all of the memory is the same page */
 F(big)		/* it is the last so many bytes of a large folio, with nothing behind */
 F(moved)	/* the record says where the iterator stands, where C is known to differ */
 
+F(fail_alloc)	/* the kernel has no memory when it is asked for the so-manieth time, from 1 */
+F(allocs)	/* the record has what memory the kernel allocates for it, and does not free */
+
 /* The file */
 F(size)		/* bytes; 0: 1 MiB; EMPTY */
 F(blkbits)	/* log2 of the block size; 0: 12 */
 F(cached)	/* bits: pages of the request in the page cache */
 F(dirty)	/* bits: ... that are dirty */
+F(others)	/* requests of others to it that are in flight */
 F(stuck)	/* bits: ... that cannot be dropped */
 F(wb_error)	/* what writing them back returns */
 F(fsync_error)	/* what ->fsync() returns */
 F(is_sync)	/* the inode is marked as S_SYNC */
+F(crypt)	/* it is encrypted: enum script_crypt */
 F(hint)		/* i_write_hint */
+F(late_wq)	/* completions that are deferred wait until the submitter is back */
 F(fresh_wq)	/* no completion has been deferred on this super block so far */
 
 /* The disk */
@@ -57,6 +65,7 @@ F(dops)		/* it has iomap_dio_ops even if there is nothing in them */
 F(end_io)	/* ->end_io(): 1 returns the error, 2 returns `end_io_ret` */
 F(end_io_ret)
 F(submit)	/* enum script_submit */
+F(ioend_alone)	/* the worker hands its ioend over by itself, and sees what that returns */
 F(set)		/* enum script_set */
 
 /* What becomes of the bios */

@@ -61,6 +61,10 @@ static void play_named(struct kunit *test)
 	const char *p = rec->text;
 	bool equal;
 
+	if ((s->allocs || s->fail_alloc) && !allocs_can_fail())
+		kunit_skip(test, "needs CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC that obey fail_nth here, and CONFIG_KALLSYMS");
+	if (s->crypt && !IS_ENABLED(CONFIG_FS_ENCRYPTION))
+		kunit_skip(test, "needs CONFIG_FS_ENCRYPTION");
 	KUNIT_ASSERT_EQ_MSG(test, play_both(s), 0, "the request got stuck: see the record\n%s",
 			rec->text);
 	equal = records_equal(c_record, rust_record);

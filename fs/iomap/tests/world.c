@@ -28,11 +28,15 @@
 #include <linux/swap.h>
 #include <linux/uio.h>
 #include <linux/writeback.h>
+#include <trace/events/kmem.h>
+#include <trace/events/printk.h>
 #include <asm/sections.h>
 #include "../../internal.h"
 #include "../direct_io_compare.h"
+#include "../internal.h"
 #include "../trace.h"
 #include "script.h"
+#include "world.h"
 
 #define WORLD_CPU	0
 #define WORLD_PAGES	640
@@ -52,6 +56,7 @@ struct held_bio {
 	void *private;		/* what a hook has replaced */
 	bio_end_io_t *end_io;
 	struct bio *ioend;	/* what a worker is to finish */
+	const void *integrity;	/* its protection information, only to be compared with */
 	u32 crc;		/* of what it was to write */
 	bool came;		/* to the disk */
 	bool polled;
@@ -67,6 +72,8 @@ static struct {
 	struct bio_set set;
 	struct workqueue_struct *wq;
 	struct workqueue_struct *ioend_wq;
+	struct workqueue_struct *late_wq;	/* does one thing at a time */
+	struct workqueue_struct *usual_wq;	/* of the super block, while it has late_wq */
 	struct kthread_worker *player;
 	struct kthread_worker *completer;
 	struct tasklet_struct tasklet;
@@ -99,6 +106,8 @@ static struct {
 	struct held_bio bios[WORLD_BIOS];
 	unsigned int nr_bios;
 	atomic_t in_flight;
+	bool integrity;		/* some bio has protection information */
+	bool log;		/* the record has what the submitter says to the log */
 	bool cleaned;
 	bool returned;
 	bool polling;
@@ -130,7 +139,7 @@ static struct {
 
 static DEFINE_RAW_SPINLOCK(say_lock);
 
-static __printf(1, 2) void say(const char *fmt, ...)
+void say(const char *fmt, ...)
 {
 	struct record *rec = w.rec;
 	unsigned long flags;
@@ -303,7 +312,7 @@ static u32 bio_crc(struct bio *bio)
 {
 	struct bvec_iter iter;
 	struct bio_vec bv;
-	u32 crc = 0;
+	u32 crc = ~0;
 
 	__bio_for_each_bvec(bv, bio, iter, bio->bi_iter)
 		crc = crc32(crc, bvec_virt(&bv), bv.bv_len);
@@ -489,9 +498,14 @@ static void disk_submit_bio(struct bio *bio)
 	say(" hint=%d prio=%d stream=%d set=%s", bio->bi_write_hint, bio->bi_ioprio,
 	    bio->bi_write_stream,
 	    bio->bi_pool == &w.set ? "own" : bio->bi_pool == &iomap_ioend_bioset ? "ioend" :
-	    bio->bi_pool == &fs_bio_set ? "fs" : "simple");
-	if (bio_integrity(bio))
+	    bio->bi_pool == &fs_bio_set ? "fs" :
+	    s->op == OP_SIMPLE && !s->crypt ? "simple" : "other");
+	crypt_say(bio);
+	if (bio_integrity(bio)) {
 		say(" pi");
+		WRITE_ONCE(w.bios[n].integrity, bio_integrity(bio));
+		WRITE_ONCE(w.integrity, true);
+	}
 	say(" acct=%llu", accounted() - w.io_start);
 	if (current->plug)
 		say(" plug");
@@ -654,7 +668,14 @@ static void ioend_work(struct work_struct *work)
 
 	w.ioend_task = current;
 	say("ioend bio%u\n", bw->n);
-	iomap_finish_ioends(iomap_ioend_from_bio(bio), blk_status_to_errno(bio->bi_status));
+	if (w.s->ioend_alone) {
+		struct iomap_ioend *ioend = iomap_ioend_from_bio(bio);
+
+		ioend->io_error = blk_status_to_errno(bio->bi_status);
+		say("ioend over, vecs=%u\n", iomap_finish_ioend_direct(ioend));
+	} else {
+		iomap_finish_ioends(iomap_ioend_from_bio(bio), blk_status_to_errno(bio->bi_status));
+	}
 	w.ioend_task = NULL;
 }
 
@@ -692,6 +713,7 @@ static void fs_submit_io(const struct iomap_iter *iter, struct bio *bio, loff_t 
 		say(" another inode");
 	say(" private=%s", private_name(iter->private));
 	say_opf(bio->bi_opf);
+	crypt_say(bio);
 	say(" %s\n", where());
 	if (bio->bi_iter.bi_sector > DISK_SECTORS)
 		bio->bi_iter.bi_sector = 0;
@@ -803,6 +825,9 @@ static void fs_report_error(const struct fserror_event *event)
 }
 
 static const struct super_operations fs_sops = {
+	.alloc_inode	= crypt_alloc_inode,
+	.free_inode	= crypt_free_inode,
+	.evict_inode	= crypt_evict_inode,
 	.dirty_inode	= fs_dirty_inode,
 	.report_error	= fs_report_error,
 	.statfs		= simple_statfs,
@@ -882,6 +907,28 @@ static void probe_srcmap(void *data, struct inode *inode, struct iomap *iomap)
 		say("trace srcmap %lld+%llu type=%u\n", iomap->offset, iomap->length, iomap->type);
 }
 
+static void probe_kmem_cache_free(void *data, unsigned long call_site, const void *ptr,
+		const struct kmem_cache *s)
+{
+	/* Of all that is freed anywhere, also when no script is played. */
+	if (!READ_ONCE(w.integrity) || !ptr)
+		return;
+	for (unsigned int i = 0; i < w.nr_bios; i++)
+		if (READ_ONCE(w.bios[i].integrity) == ptr) {
+			WRITE_ONCE(w.bios[i].integrity, NULL);
+			say("free the integrity data of bio%u", i);
+			say_pages();
+			say("\n");
+			break;
+		}
+}
+
+static void probe_console(void *data, const char *text, size_t len)
+{
+	if (READ_ONCE(w.log) && current == w.player->task)
+		say("log %.*s%s", (int)len, text, len && text[len - 1] == '\n' ? "" : "\n");
+}
+
 static void probes(bool on)
 {
 #define PROBE(event, fn) \
@@ -893,7 +940,10 @@ static void probes(bool on)
 	PROBE(iomap_iter, probe_iter);
 	PROBE(iomap_iter_dstmap, probe_dstmap);
 	PROBE(iomap_iter_srcmap, probe_srcmap);
+	PROBE(kmem_cache_free, probe_kmem_cache_free);
+	PROBE(console, probe_console);
 #undef PROBE
+	allocs_probes(on);
 	if (!on)
 		tracepoint_synchronize_unregister();
 }
@@ -902,7 +952,7 @@ static void probes(bool on)
 
 static void ki_complete(struct kiocb *iocb, long ret)
 {
-	w.completed++;
+	WRITE_ONCE(w.completed, w.completed + 1);
 	w.rec->result = ret;
 	say("ki_complete %ld", ret);
 	if (iocb != &w.iocb)
@@ -949,6 +999,8 @@ static bool memory_init(void)
 		}
 	}
 	mmap_read_unlock(w.mm);
+	if (crypt_make_key(w.file, (void __user *)w.user))
+		return false;
 	/* Pages on their way to the LRU lists have one reference more. */
 	lru_add_drain_all();
 	for (int i = 0; i < WORLD_PAGES; i++)
@@ -1101,6 +1153,14 @@ static loff_t file_size(void)
 	return w.s->size == EMPTY ? 0 : w.s->size ?: SZ_1M;
 }
 
+/* Keeps a work queue from going on until the submitter is back. */
+static void wait_for_return(struct work_struct *work)
+{
+	wait_var_event(&w.returned, READ_ONCE(w.returned));
+}
+
+static DECLARE_WORK(late, wait_for_return);
+
 static void setup(void)
 {
 	const struct script *s = w.s;
@@ -1131,7 +1191,8 @@ static void setup(void)
 	inode->i_blkbits = s->blkbits ?: 12;
 	inode->i_sb->s_blocksize_bits = inode->i_blkbits;
 	inode->i_sb->s_blocksize = 1UL << inode->i_blkbits;
-	inode->i_flags = s->is_sync ? S_SYNC : 0;
+	inode->i_flags = (s->is_sync ? S_SYNC : 0) | (s->crypt ? S_ENCRYPTED : 0);
+	crypt_set_disk(s->crypt != CRYPT_BLOCK_LAYER);
 	inode->i_write_hint = s->hint;
 	i_size_write(inode, file_size());
 	memset(w.inline_data, 0x77, PAGE_SIZE);
@@ -1173,6 +1234,14 @@ static void setup(void)
 	filemap_check_errors(inode->i_mapping);
 	inode->i_mapping->wb_err = 0;
 	w.file->f_wb_err = 0;
+	atomic_set(&inode->i_dio_count, s->others);
+	if (s->untraced)
+		probes(false);
+	if (s->late_wq) {
+		w.usual_wq = w.sb->s_dio_done_wq;
+		w.sb->s_dio_done_wq = w.late_wq;
+		queue_work(w.late_wq, &late);
+	}
 }
 
 /* --- Playing --- */
@@ -1288,6 +1357,9 @@ static void play_steps(struct kthread_work *work)
 	if (w.steps_over || (work && READ_ONCE(w.returned)))
 		return;		/* It did not wait. The player goes on. */
 	w.steps_over = true;
+	/* Rust may be polling here, and C asleep. */
+	if (work && !(w.s->ki_flags & IOCB_HIPRI))
+		say("submitter waits%s\n", w.player->task->in_iowait ? " for I/O" : "");
 	for (unsigned int i = 0; i < SCRIPT_STEPS && w.s->step[i].what && !w.stuck; i++) {
 		one_step(&w.s->step[i]);
 		settle();
@@ -1379,7 +1451,7 @@ static size_t moved(void)
 static void final_words(ssize_t ret)
 {
 	struct address_space *mapping = w.inode->i_mapping;
-	u32 crc = 0;
+	u32 crc = ~0;
 
 	if (w.cleaned) {
 		wait_for_pins();
@@ -1395,7 +1467,7 @@ static void final_words(ssize_t ret)
 	each_piece(w.buffer, w.total, piece_crc, &crc);
 	say(" crc=%08x", crc);
 	if (memchr_inv(w.inline_data, 0x77, PAGE_SIZE))
-		say(" inline=%08x", crc32(0, w.inline_data, PAGE_SIZE));
+		say(" inline=%08x", crc32(~0, w.inline_data, PAGE_SIZE));
 	if (folio_ref_count(largest_zero_folio()) != w.zero_refs)
 		say(" zero=%d", folio_ref_count(largest_zero_folio()) - w.zero_refs);
 	/* In C they are known to contradict each other. Rust never has them do so. */
@@ -1415,11 +1487,18 @@ static void final_words(ssize_t ret)
 
 static void cleanup(void)
 {
+	WRITE_ONCE(w.integrity, false);
 	while (atomic_read(&page_folio(w.big)->_pincount))
 		unpin_user_page(w.big);		/* The block layer forgets some. */
 	truncate_inode_pages(w.inode->i_mapping, 0);
 	filemap_check_errors(w.inode->i_mapping);
 	atomic_set(&w.inode->i_dio_count, 0);
+	if (w.s->untraced)
+		probes(true);
+	if (w.s->late_wq) {
+		flush_workqueue(w.late_wq);
+		w.sb->s_dio_done_wq = w.usual_wq;
+	}
 	if (w.dio_waits) {
 		wake_up_var(&w.inode->i_dio_count);
 		flush_work(&dio_wait);
@@ -1438,6 +1517,7 @@ struct play {
 static void play(struct kthread_work *work)
 {
 	struct play *p = container_of(work, struct play, work);
+	unsigned long end;
 	int warned = 0;
 	ssize_t ret;
 
@@ -1452,7 +1532,13 @@ static void play(struct kthread_work *work)
 		warned = kunit_suppressed_warning_count(w.warnings);
 	w.rec = p->rec;
 
+	if (w.s->allocs || w.s->fail_alloc)
+		allocs_begin(w.s->fail_alloc);
+	WRITE_ONCE(w.log, w.s->log);
 	ret = request();
+	WRITE_ONCE(w.log, false);
+	if (w.s->allocs || w.s->fail_alloc)
+		allocs_end();
 	if (!w.completed)
 		p->rec->result = ret;
 	say("return %zd", ret);
@@ -1461,12 +1547,18 @@ static void play(struct kthread_work *work)
 	say("\n");
 
 	WRITE_ONCE(w.returned, true);
+	wake_up_var(&w.returned);
 	if (w.completer_on)
 		kthread_flush_work(&w.steps_work);
 	w.inline_steps = true;
 	if (!w.stuck)
 		play_steps(NULL);
 	w.inline_steps = false;
+	/* The block layer decrypts in a worker that is its own. */
+	for (end = jiffies + PATIENCE; w.s->crypt == CRYPT_BLOCK_LAYER && time_before(jiffies, end);
+	     yield())
+		if (ret != -EIOCBQUEUED || READ_ONCE(w.completed))
+			break;
 	if (ret == -EIOCBQUEUED && !w.completed)
 		w.stuck = true;
 
@@ -1480,6 +1572,7 @@ static void play(struct kthread_work *work)
 		generic_bug_clear_once();
 		memset(__start_once, 0, __end_once - __start_once);
 	}
+	allocs_forget();
 	w.rec = NULL;
 	cleanup();
 	p->error = w.stuck ? -ETIMEDOUT : p->rec->full ? -E2BIG : 0;
@@ -1559,6 +1652,9 @@ static int fs_make(void)
 	error = super_setup_bdi(w.sb);
 	if (error)
 		return error;
+	error = crypt_make(w.sb, w.disk->part0);
+	if (error)
+		return error;
 	w.inode = new_inode(w.sb);
 	if (!w.inode)
 		return -ENOMEM;
@@ -1622,7 +1718,8 @@ int world_make(void)
 		return error;
 	w.wq = alloc_workqueue("dio_script", WQ_PERCPU, 1);
 	w.ioend_wq = alloc_workqueue("dio_script_ioend", WQ_PERCPU, 1);
-	if (!w.wq || !w.ioend_wq)
+	w.late_wq = alloc_workqueue("dio_script_late", WQ_PERCPU | WQ_MEM_RECLAIM, 1);
+	if (!w.wq || !w.ioend_wq || !w.late_wq)
 		return -ENOMEM;
 	/* Only one of them is ever at work, and the processor is passed on quickly. */
 	w.player = kthread_run_worker_on_cpu(WORLD_CPU, 0, "dio-player/%u");
@@ -1656,13 +1753,18 @@ void world_unmake(void)
 		destroy_workqueue(w.wq);
 	if (w.ioend_wq)
 		destroy_workqueue(w.ioend_wq);
+	if (w.late_wq)
+		destroy_workqueue(w.late_wq);
 	bioset_exit(&w.set);
+	/* Where the key has been used, if the disk cannot. */
+	crypt_set_disk(false);
 	if (w.file)
 		__fput_sync(w.file);
 	free_page((unsigned long)w.inline_data);
 	if (w.mnt) {
 		kern_unmount(w.mnt);
 		unregister_filesystem(&fs_type);
+		crypt_unmake();
 	}
 	if (w.disk) {
 		del_gendisk(w.disk);

@@ -159,6 +159,22 @@ const struct script completion_scripts[] = {
 		.shows = { "end bio0 status=-28", "ioend bio0", "end_io size=4096 error=-28" },
 	},
 	{
+		.name = "D114 the end of an ioend tells how many segments it had",
+		.op = OP_WRITE, .len = 3 * 4096, .mem = MEM_IOVEC, .seg = 4096, .odd_seg = 2,
+		.submit = SUBMIT_IOEND, .set = SET_IOEND, .ioend_alone = 1,
+		.result = 3 * 4096,
+		.shows = { "vecs=p0+0:4096,p1+0:4096,p2+4:4092(4)", "end bio0 status=0",
+			   "ioend over, vecs=4",
+			   "return 12288" },
+	},
+	{
+		.name = "D114 its error is that of the request, and it is asked before it is freed",
+		.op = OP_READ, .len = 4096, .submit = SUBMIT_IOEND, .set = SET_IOEND,
+		.ioend_alone = 1, .async = 1, .fail = 1, .status = (__force s64)BLK_STS_MEDIUM,
+		.result = -ENODATA,
+		.shows = { "end bio0 status=-61", "ioend over, vecs=1", "ki_complete -61" },
+	},
+	{
 		.name = "D115 the worker of the file system completes a write to unwritten blocks",
 		.op = OP_WRITE, .len = 4096, .async = 1, .submit = SUBMIT_IOEND, .set = SET_IOEND,
 		.maps = 1, .map = { { .type = MAP_UNWRITTEN } }, .end_io = 1,
@@ -462,6 +478,12 @@ const struct script completion_scripts[] = {
 		.result = 8192,
 		.shows = { "end bio1 status=0 step/softirq\nstep: cache page 3\nstep: end bio0\n"
 			   "end bio0 status=0 step/hardirq\nend_io size=8192", "return 8192" },
+	},
+	{
+		.name = "D122 who waits for a request is known to wait for a disk",
+		.op = OP_WRITE, .len = 4096, .step = { { .what = STEP_END } },
+		.result = 4096,
+		.shows = { "bio0 write", "submitter waits for I/O\nstep: end bio0", "return 4096" },
 	},
 	{
 		.name = "D123 the submitter goes on if its last bio ends while it is submitted",

@@ -482,6 +482,16 @@ const struct script write_scripts[] = {
 		.never = { "bio0" },
 	},
 	{
+		.name = "D90 D100 an atomic write that is bounced is one bio",
+		.op = OP_WRITE, .len = 8192, .ki_flags = IOCB_ATOMIC, .atomic = SZ_64K,
+		.dio_flags = IOMAP_DIO_BOUNCE,
+		.maps = 1, .map = { { .flags = IOMAP_F_ATOMIC_BIO, .src = 1 } },
+		.result = 8192,
+		.shows = { "bio0 write sector=2048 size=8192 opf=SYNC|IDLE|ATOMIC vecs=copy:8192(1)",
+			   "return 8192" },
+		.never = { "warned" },
+	},
+	{
 		.name = "D91 an atomic write by other means may be several bios",
 		.op = OP_WRITE, .len = 8192, .ki_flags = IOCB_ATOMIC, .end_io = 1,
 		.maps = 2, .map = { { .len = 4096, .flags = IOMAP_F_SHARED } },
@@ -690,7 +700,7 @@ const struct script write_scripts[] = {
 		.result = 8192,
 		.shows = { "bio0 read sector=2048 size=8192 opf=SYNC|IDLE vecs=copy:8192(1)",
 			   "pins=2 dirty=0", "end_io size=8192 error=0 flags=80000010",
-			   "pins=0 dirty=2", "final", "crc=e8cc1c46" },
+			   "pins=0 dirty=2", "final", "crc=52e69d02" },
 	},
 	{
 		.name = "D102 a bounced read is finished by the worker of the file system",
@@ -701,7 +711,7 @@ const struct script write_scripts[] = {
 		.shows = { "vecs=copy:8192(1)", "set=ioend", "pins=2 dirty=0",
 			   "end bio0 status=0 step/hardirq\nioend bio0",
 			   "end_io size=8192 error=0 flags=80000010", "pins=0 dirty=2 ioend",
-			   "ki_complete 8192", " ioend\n", "crc=e8cc1c46" },
+			   "ki_complete 8192", " ioend\n", "crc=52e69d02" },
 	},
 	{
 		.name = "D102 a bounced read is cut to what fits into a bio",
@@ -716,7 +726,7 @@ const struct script write_scripts[] = {
 		.end_io = 1,
 		.result = -EIO,
 		.shows = { "pins=1 dirty=0", "end_io size=4096 error=-5", "pins=0 dirty=0",
-			   "crc=0fcb5ca7" },
+			   "crc=a0e424e5" },
 	},
 	{
 		.name = "D103 nor is a bio that ends after another has failed",
@@ -724,7 +734,7 @@ const struct script write_scripts[] = {
 		.end_io = 1, .maps = 2, .map = { { .len = 4096 } },
 		.result = -EIO,
 		.shows = { "bio1 read", "pins=2 dirty=0", "end bio0 status=-5", "end bio1 status=0",
-			   "end_io size=8192 error=-5", "pins=0 dirty=0", "crc=e9e19c18" },
+			   "end_io size=8192 error=-5", "pins=0 dirty=0", "crc=53cb1d5c" },
 	},
 	{
 		.name = "D103 but one that has ended before it is",
@@ -733,7 +743,7 @@ const struct script write_scripts[] = {
 		.step = { { .what = STEP_END, .arg = 1 }, { .what = STEP_END } },
 		.result = -EIO,
 		.shows = { "pins=2 dirty=0", "end bio1 status=0", "end bio0 status=-5",
-			   "end_io size=8192 error=-5", "pins=0 dirty=1", "crc=0ce08e6c" },
+			   "end_io size=8192 error=-5", "pins=0 dirty=1", "crc=b6ca0f28" },
 	},
 	{
 		.name = "D104 registered memory is bounced for a write",
@@ -750,7 +760,7 @@ const struct script write_scripts[] = {
 		.result = 8192,
 		.shows = { "vecs=copy:8192(1)", "pins=0 dirty=0",
 			   "end_io size=8192 error=0 flags=10 ", "pins=0 dirty=0", "final",
-			   "pins=0 dirty=0", "crc=e8cc1c46" },
+			   "pins=0 dirty=0", "crc=52e69d02" },
 	},
 	{
 		.name = "D105 a read that is not bounced is dirtied before",
@@ -758,10 +768,60 @@ const struct script write_scripts[] = {
 		.result = 8192,
 		.shows = { "vecs=p0+0:4096,p1+0:4096(2)", "pins=2 dirty=2",
 			   "end_io size=8192 error=0 flags=80000000", "pins=0 dirty=2",
-			   "crc=e8cc1c46" },
+			   "crc=52e69d02" },
 	},
 
 	/* Protection information */
+	{
+		.name = "D106 a write is bounced in smaller folios if there is no large one",
+		.op = OP_WRITE, .len = SZ_64K, .dio_flags = IOMAP_DIO_BOUNCE, .set = SET_OWN,
+		.fail_alloc = 4,
+		.result = SZ_64K,
+		.shows = { "bio0 write sector=2048 size=65536", "vecs=copy:32768,copy:32768(2)",
+			   "return 65536" },
+	},
+	{
+		.name = "D106 so is a read",
+		.op = OP_READ, .len = SZ_64K, .dio_flags = IOMAP_DIO_BOUNCE, .set = SET_OWN,
+		.fail_alloc = 4,
+		.result = SZ_64K,
+		.shows = { "bio0 read sector=2048 size=32768", "vecs=copy:32768(1)",
+			   "bio1 read sector=2112 size=32768", "return 65536" },
+	},
+	{
+		.name = "D106 a write that cannot be bounced fails",
+		.op = OP_WRITE, .len = 8192, .lbs = 8192, .blkbits = 13, .dio_flags = IOMAP_DIO_BOUNCE,
+		.set = SET_OWN, .fail_alloc = 3, .end_io = 1,
+		.result = -ENOMEM,
+		.shows = { "begin pos=0", "end pos=0 len=8192 written=0",
+			   "return -12 ki_pos=0", "left=8192" },
+		.never = { "bio0" },
+	},
+	{
+		.name = "D106 so does a read",
+		.op = OP_READ, .len = 8192, .lbs = 8192, .blkbits = 13, .dio_flags = IOMAP_DIO_BOUNCE,
+		.set = SET_OWN, .fail_alloc = 3, .end_io = 1,
+		.result = -ENOMEM,
+		.shows = { "begin pos=0", "return -12 ki_pos=0", "left=8192" },
+		.never = { "bio0" },
+	},
+	{
+		.name = "D107 D110 protection information is freed before pages are let go of",
+		.op = OP_WRITE, .len = 8192, .pi = 1, .async = 1,
+		.maps = 1, .map = { { .flags = IOMAP_F_INTEGRITY } },
+		.result = 8192,
+		.shows = { "end bio0 status=0 step\nfree the integrity data of bio0 pins=2",
+			   "ki_complete 8192", "pins=0" },
+	},
+	{
+		.name = "D107 D110 and before those of a read that failed",
+		.op = OP_READ, .len = 8192, .pi = 1, .fail = 1, .end_io = 1,
+		.maps = 1, .map = { { .flags = IOMAP_F_INTEGRITY } },
+		.step = { { .what = STEP_END, .ctx = CTX_SOFTIRQ } },
+		.result = -EIO,
+		.shows = { "end bio0 status=-5 step/softirq\nfree the integrity data of bio0 pins=2",
+			   "end_io size=8192 error=-5", "pins=0" },
+	},
 	{
 		.name = "D107 a write has its protection information",
 		.op = OP_WRITE, .len = 4096, .pi = 1, .async = 1,
@@ -830,7 +890,7 @@ const struct script write_scripts[] = {
 		.submit = SUBMIT_IOEND, .set = SET_IOEND,
 		.result = -EILSEQ,
 		.shows = { "vecs=copy:4096(1)", " pi ", "ioend bio0", "end_io size=4096 error=-84",
-			   "pins=0 dirty=0", "crc=0fcb5ca7" },
+			   "pins=0 dirty=0", "crc=a0e424e5" },
 	},
 	{
 		.name = "D108 D102 a bounced read that is checked is copied back",
@@ -839,7 +899,7 @@ const struct script write_scripts[] = {
 		.submit = SUBMIT_IOEND, .set = SET_IOEND,
 		.result = 4096,
 		.shows = { "vecs=copy:4096(1)", " pi ", "ioend bio0", "end_io size=4096 error=0",
-			   "pins=0 dirty=1", "crc=5d56c9f1" },
+			   "pins=0 dirty=1", "crc=f279b1b3" },
 	},
 	{ }
 };

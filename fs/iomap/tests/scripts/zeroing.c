@@ -237,7 +237,7 @@ const struct script zeroing_scripts[] = {
 		.result = 512,
 		.shows = { "bio0 write sector=2048 size=512", "vecs=zero:512(1)",
 			   "bio1 write sector=2049 ", "bio2 write sector=2050 size=15360",
-			   "vecs=zero:4096,zero:4096,zero:4096(4) crc=00000000" },
+			   "vecs=zero:4096,zero:4096,zero:4096(4) crc=633f7f01" },
 		.never = { "bio3" },
 	},
 	{

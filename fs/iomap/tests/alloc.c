@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The memory that a submitter allocates: whether it may wait for it, what if there
+ * is none, and whether it is freed in the end.
+ *
+ * Allocations are counted by their tracepoints.  The one before the one that is to
+ * fail sets current->fail_nth (Documentation/fault-injection/fault-injection.rst).
+ * That by itself would also count the pages that the allocator gets for itself now
+ * and then, and a script would not be the same each time.
+ */
+#include <linux/gfp.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/sprintf.h>
+#include <linux/string.h>
+#include <trace/events/kmem.h>
+#include "script.h"
+#include "world.h"
+
+static struct {
+	const struct task_struct *task;
+	unsigned int seen;
+	unsigned int fail;
+	/* Those that were not freed so far. */
+	const void *live[16];
+	bool any_live;
+} watch;
+
+/* The next allocation fails, or does not after all. */
+static void set_fail_next(bool on)
+{
+#ifdef CONFIG_FAULT_INJECTION
+	current->fail_nth = on;
+#endif
+}
+
+static bool is_fail_pending(void)
+{
+#ifdef CONFIG_FAULT_INJECTION
+	return current->fail_nth;
+#else
+	return false;
+#endif
+}
+
+bool allocs_can_fail(void)
+{
+	void *p;
+
+	if (!IS_ENABLED(CONFIG_FAILSLAB) || !IS_ENABLED(CONFIG_FAIL_PAGE_ALLOC) ||
+	    !IS_ENABLED(CONFIG_KALLSYMS))
+		return false;
+	set_fail_next(true);
+	p = kmalloc(32, GFP_KERNEL | __GFP_NOWARN);
+	set_fail_next(false);
+	kfree(p);
+	return !p;
+}
+
+/* Does the slab allocator or CONFIG_DEBUG_OBJECTS allocate for itself, on some occasion? */
+static bool is_housekeeping(unsigned long call_site)
+{
+	static const char *const parts[] = { "sheaf", "_pcs_", "fill_pool", "kmem_alloc_batch" };
+	char name[64];
+
+	snprintf(name, sizeof(name), "%ps", (void *)call_site);
+	for (unsigned int i = 0; i < ARRAY_SIZE(parts); i++)
+		if (strstr(name, parts[i]))
+			return true;
+	return false;
+}
+
+static void saw(unsigned long call_site, const void *ptr, gfp_t gfp)
+{
+	if (current != watch.task || !in_task())
+		return;
+	if (is_housekeeping(call_site)) {
+		/* It can do without. The one that is to fail is still to come. */
+		if (!ptr && watch.seen + 1 == watch.fail)
+			set_fail_next(true);
+		return;
+	}
+	if (ptr && watch.seen < ARRAY_SIZE(watch.live)) {
+		WRITE_ONCE(watch.live[watch.seen], ptr);
+		WRITE_ONCE(watch.any_live, true);
+	}
+	watch.seen++;
+	say("alloc %u%s%s\n", watch.seen, gfp & __GFP_DIRECT_RECLAIM ? " may wait" : "",
+	    ptr ? "" : " fails");
+	if (watch.seen + 1 == watch.fail)
+		set_fail_next(true);
+}
+
+/* Anywhere, also when no script is played. */
+static void saw_free(const void *ptr)
+{
+	if (!READ_ONCE(watch.any_live) || !ptr)
+		return;
+	for (unsigned int i = 0; i < ARRAY_SIZE(watch.live); i++)
+		if (READ_ONCE(watch.live[i]) == ptr) {
+			WRITE_ONCE(watch.live[i], NULL);
+			break;
+		}
+}
+
+static void probe_kmalloc(void *data, unsigned long call_site, const void *ptr, size_t bytes_req,
+		size_t bytes_alloc, gfp_t gfp, int node)
+{
+	saw(call_site, ptr, gfp);
+}
+
+static void probe_kmem_cache_alloc(void *data, unsigned long call_site, const void *ptr,
+		struct kmem_cache *s, gfp_t gfp, int node)
+{
+	saw(call_site, ptr, gfp);
+}
+
+static void probe_kfree(void *data, unsigned long call_site, const void *ptr)
+{
+	saw_free(ptr);
+}
+
+static void probe_kmem_cache_free(void *data, unsigned long call_site, const void *ptr,
+		const struct kmem_cache *s)
+{
+	saw_free(ptr);
+}
+
+void allocs_begin(unsigned int fail)
+{
+	watch.seen = 0;
+	watch.fail = fail;
+	WRITE_ONCE(watch.task, current);
+	if (fail == 1)
+		set_fail_next(true);
+}
+
+void allocs_end(void)
+{
+	WRITE_ONCE(watch.task, NULL);
+	if (watch.fail && (watch.seen + 1 < watch.fail || is_fail_pending()))
+		say("no allocation has failed\n");
+	set_fail_next(false);
+}
+
+void allocs_forget(void)
+{
+	WRITE_ONCE(watch.any_live, false);
+	for (unsigned int i = 0; i < ARRAY_SIZE(watch.live); i++)
+		if (watch.live[i]) {
+			say("alloc %u has not been freed\n", i + 1);
+			watch.live[i] = NULL;
+		}
+}
+
+void allocs_probes(bool on)
+{
+	if (on) {
+		register_trace_kmalloc(probe_kmalloc, NULL);
+		register_trace_kmem_cache_alloc(probe_kmem_cache_alloc, NULL);
+		register_trace_kfree(probe_kfree, NULL);
+		register_trace_kmem_cache_free(probe_kmem_cache_free, NULL);
+	} else {
+		unregister_trace_kmalloc(probe_kmalloc, NULL);
+		unregister_trace_kmem_cache_alloc(probe_kmem_cache_alloc, NULL);
+		unregister_trace_kfree(probe_kfree, NULL);
+		unregister_trace_kmem_cache_free(probe_kmem_cache_free, NULL);
+	}
+}
