@@ -469,7 +469,11 @@ impl<C: Filled> Bio<C> {
         }
         // A caller that waits in the kernel does not poll.
         if iocb.flags().has(super::flags::IocbFlags::HIPRI) && !iocb.is_sync() {
-            self.set_polled(iocb);
+            if self.is_encrypted_on_the_way() {
+                iocb.stop_polling();
+            } else {
+                self.set_polled(iocb);
+            }
         }
 
         let raw = self.into_raw();
@@ -487,6 +491,29 @@ impl<C: Filled> Bio<C> {
                 unsafe { submit_encrypted(raw) };
             }
         }
+    }
+
+    /// Whether the block layer will give the device an encrypted copy instead of this bio.
+    ///
+    /// It does so for a device that cannot encrypt. Nobody knows of the copy, so nobody can poll
+    /// for it.
+    #[inline]
+    fn is_encrypted_on_the_way(&self) -> bool {
+        #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
+        {
+            // SAFETY: The bio is ours.
+            let bio = unsafe { self.raw.as_ref() };
+            if bio.bi_opf & bindings::req_op_REQ_OP_WRITE != 0 && !bio.bi_crypt_context.is_null() {
+                // SAFETY: The context of a bio is valid as long as the bio, and its key as long as
+                // the file is open.
+                let config = unsafe { &raw const (*(*bio.bi_crypt_context).bc_key).crypto_cfg };
+                // SAFETY: The device and the configuration are valid.
+                return !unsafe {
+                    bindings::blk_crypto_config_supported_natively(bio.bi_bdev, config)
+                };
+            }
+        }
+        false
     }
 
     /// Lets the caller poll for this bio.

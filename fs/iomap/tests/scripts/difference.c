@@ -370,5 +370,34 @@ const struct script difference_scripts[] = {
 		.shows = { "begin pos=0 len=4096 flags=31", "bio0 write", "opf=SYNC|IDLE vecs" },
 		.never = { "|NOWAIT" },
 	},
+	/* Encryption and polling */
+	{
+		.name = "D61 D93 a write that the block layer encrypts is not left to polling",
+		.differs = "the disk gets a copy that nobody can poll for; C: it is polled",
+		.op = OP_WRITE, .len = 4096, .async = 1, .ki_flags = IOCB_HIPRI, .poll = 1,
+		.crypt = CRYPT_BLOCK_LAYER,
+		.result = 4096,
+		.shows = { "bio0 write sector=2048 size=4096 opf=SYNC|IDLE vecs=copy", "set=other",
+			   "private=none", "return -529 ki_pos=0 ki_flags=60000 private=none",
+			   "ki_complete 4096" },
+		.never = { "POLLED" },
+	},
+	{
+		.name = "D61 D93 one that the disk encrypts is polled",
+		.op = OP_WRITE, .len = 4096, .async = 1, .ki_flags = IOCB_HIPRI, .poll = 1,
+		.crypt = CRYPT_DISK, .poison = 1, .step = { { .what = STEP_POLL } },
+		.result = 4096,
+		.shows = { "opf=SYNC|IDLE|POLLED vecs", "dun=0", "private=bio0", "poll bio0",
+			   "ki_complete 4096" },
+	},
+	{
+		.name = "D61 D93 so is a read that the block layer decrypts",
+		.op = OP_READ, .len = 4096, .async = 1, .ki_flags = IOCB_HIPRI, .poll = 1,
+		.crypt = CRYPT_BLOCK_LAYER, .poison = 1,
+		.step = { { .what = STEP_POLL } },
+		.result = 4096,
+		.shows = { "opf=SYNC|IDLE|POLLED vecs", "private=bio0", "poll bio0",
+			   "ki_complete 4096" },
+	},
 	{ }
 };
