@@ -282,6 +282,8 @@ static void append(const void *arg)
 		u32 n = (rnd_below(&rng, 24) + 1) * SECTOR;
 		s64 ret;
 
+		n = (n + env.mem_align - 1) / env.mem_align * env.mem_align;
+
 		fill(want + len, n, i);
 		ret = eng_write(e, fd, want + len, n, 0, 0);
 		CHECK(ret == n, "append %d of %u: %lld", i, n, (long long)ret);

@@ -436,6 +436,21 @@ static bool selected(const char *name, const char *patterns)
 	return false;
 }
 
+/* Are new files encrypted? */
+static bool is_encrypted(void)
+{
+	struct statx stx = { };
+	int fd = open(env.dir, O_TMPFILE | O_RDWR, 0600);
+	bool yes;
+
+	if (fd < 0)
+		return false;
+	yes = !statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &stx) &&
+	      stx.stx_attributes & STATX_ATTR_ENCRYPTED;
+	close(fd);
+	return yes;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option opts[] = {
@@ -497,7 +512,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	env.blksz = st.st_blksize;
-	env.strict = !strncmp(env.fstype, "ext", 3) || !strcmp(env.fstype, "xfs");
+	env.encrypted = is_encrypted();
+	env.strict = (!strncmp(env.fstype, "ext", 3) && !env.encrypted) ||
+		     !strcmp(env.fstype, "xfs");
 	env.subblock_buffered = !env.strict;
 	/*
 	 * From the disk rather than from statx(STATX_DIOALIGN): not every file system fills that
@@ -510,6 +527,9 @@ int main(int argc, char **argv)
 	 */
 	if (!strcmp(env.fstype, "f2fs"))
 		env.mem_align = max(env.mem_align, SECTOR);
+	/* Encryption is by the block, in memory as well. */
+	if (env.encrypted)
+		env.mem_align = max(env.mem_align, env.blksz);
 	env.bounce = !strcmp(env.fstype, "xfs") && queue_attr("stable_writes", 0);
 	printf("# block size %u, memory alignment %u\n", env.blksz, env.mem_align);
 

@@ -54,6 +54,7 @@ struct env {
 	 * not run concurrently with direct I/O to neighbouring blocks.
 	 */
 	bool subblock_buffered;
+	bool encrypted;		/* new files are */
 	bool reflink;
 	bool bounce;		/* XFS copies through memory of its own */
 };

@@ -52,6 +52,7 @@ class Config:
     # An optional one is skipped, visibly, where tools or kernel cannot do it.
     optional: bool = False
     knob: str = ""      # file to write 1 to before the mount
+    options: str = ""   # of the mount
     flip: bool = False  # also while the implementation changes all the time
 
 
@@ -78,6 +79,10 @@ CONFIGS = [
     Config("ext2", "ext2", ["mke2fs", "-t", "ext2", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"],
            E2FSCK, device="ram", only=["mix-sync", "mix-libaio", "holes", "eof-reads", "extend",
                                        "remount", "fsck"], optional=True),
+    # Encrypted with a key that the kernel makes up. The disk cannot do that: the block layer does.
+    Config("ext4-encrypted", "ext4",
+           ["mkfs.ext4", *EXT, "-b", "4096", "-O", "encrypt", "@", f"{DEV_MIB}M"], E2FSCK,
+           only=SMOKE, options="test_dummy_encryption"),
     # Late completion by a timer, and a volatile cache with FUA
     Config("xfs-timer", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
            device="null-timer", only=SMOKE),
@@ -311,7 +316,8 @@ class Runner:
 
     def mount(self, config, disk):
         os.makedirs(MNT, exist_ok=True)
-        command(["mount", "-t", config.fstype, f"/dev/{disk}", MNT])
+        options = ["-o", config.options] if config.options else []
+        command(["mount", "-t", config.fstype, *options, f"/dev/{disk}", MNT])
 
     def umount(self):
         """io_uring and aio let go of their files a little after their process is gone."""
