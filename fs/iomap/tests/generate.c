@@ -237,6 +237,13 @@ static void generate_maps(struct script *s, struct rnd_state *r)
 	}
 }
 
+/* The block layer decrypts in its own time, and C polls for a bio that it has replaced. */
+static bool may_be_encrypted(const struct script *s)
+{
+	return s->crypt != CRYPT_BLOCK_LAYER ||
+	       (s->op == OP_WRITE && !(s->ki_flags & IOCB_HIPRI) && s->submit == SUBMIT_BY_IOMAP);
+}
+
 static void generate_answers(struct script *s, struct rnd_state *r)
 {
 	bool bounce = s->dio_flags & IOMAP_DIO_BOUNCE;
@@ -297,6 +304,8 @@ static void generate_answers(struct script *s, struct rnd_state *r)
 	s->ioend_alone = s->submit == SUBMIT_IOEND && chance(r, 20);
 	s->others = chance(r, 5);
 	if (!s->pi && chance(r, 10))
+		s->crypt = PICK(r, CRYPT_DISK, CRYPT_DISK, CRYPT_BLOCK_LAYER);
+	if (!may_be_encrypted(s))
 		s->crypt = CRYPT_DISK;
 	/* Other sets may have a bio left that was used before, and then allocate nothing. */
 	if (s->set == SET_OWN && s->op != OP_SIMPLE && chance(r, 20))
@@ -338,6 +347,8 @@ static bool makes_sense(const struct script *s)
 	if (s->op != OP_WRITE && s->ki_flags & (IOCB_DSYNC | IOCB_ATOMIC))
 		return false;
 	if (s->lbs > 1LL << (s->blkbits ?: 12))
+		return false;
+	if (!may_be_encrypted(s))
 		return false;
 	if (s->fail_alloc && (s->set != SET_OWN || s->op == OP_SIMPLE))
 		return false;
