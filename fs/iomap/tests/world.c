@@ -732,8 +732,13 @@ static void fs_submit_io(const struct iomap_iter *iter, struct bio *bio, loff_t 
 		break;
 	}
 	submit_bio(bio);
-	if (!w.bios[n].came)
-		w.bios[n].bio = NULL;	/* The block layer has refused it. */
+	if (!w.bios[n].came) {
+		/* The block layer has refused it. What a worker does about that comes first. */
+		w.bios[n].bio = NULL;
+		WRITE_ONCE(w.ending, true);
+		flush_workqueue(w.ioend_wq);
+		WRITE_ONCE(w.ending, false);
+	}
 }
 
 static int fs_fsync(struct file *file, loff_t start, loff_t end, int datasync)
