@@ -223,9 +223,11 @@ static void fuzz(struct kunit *test)
 	}
 	kunit_info(test, "%lu scripts, %lu with bios, %lu queued, %lu with an error, %lu too long to compare",
 		   n, bios, queued, failed, cut);
-	/* A script that does nothing compares well. */
-	KUNIT_EXPECT_GE(test, bios * 3, n);
-	KUNIT_EXPECT_LE(test, cut * 50, n);
+	/* A script that does nothing compares well. One or two may; most must not. */
+	if (n >= 100) {
+		KUNIT_EXPECT_GE(test, bios * 3, n);
+		KUNIT_EXPECT_LE(test, cut * 50, n);
+	}
 }
 
 static struct kunit_case fuzz_cases[] = {
