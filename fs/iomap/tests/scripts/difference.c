@@ -383,6 +383,17 @@ const struct script difference_scripts[] = {
 		.never = { "POLLED" },
 	},
 	{
+		.name = "D61 D93 D100 nor is one that is bounced",
+		.differs = "the disk gets a copy that nobody can poll for; C: it is polled",
+		.op = OP_WRITE, .len = 4096, .async = 1, .ki_flags = IOCB_HIPRI, .poll = 1,
+		.crypt = CRYPT_BLOCK_LAYER, .dio_flags = IOMAP_DIO_BOUNCE,
+		.result = 4096,
+		.shows = { "bio0 write sector=2048 size=4096 opf=SYNC|IDLE vecs=copy", "set=other",
+			   "private=none", "return -529 ki_pos=0 ki_flags=60000 private=none",
+			   "ki_complete 4096" },
+		.never = { "POLLED" },
+	},
+	{
 		.name = "D61 D93 one that the disk encrypts is polled",
 		.op = OP_WRITE, .len = 4096, .async = 1, .ki_flags = IOCB_HIPRI, .poll = 1,
 		.crypt = CRYPT_DISK, .poison = 1, .step = { { .what = STEP_POLL } },
