@@ -303,9 +303,17 @@ static void race_truncate(const void *arg)
 	};
 
 	zeros_allowed = true;
+	/*
+	 * f2fs waits for direct I/O before it takes the lock under which it frees blocks, and direct
+	 * reads do not take that one at all, so that there is I/O to blocks that belong to others by
+	 * then. Seen with C, in one of a dozen runs.
+	 */
+	others_allowed = !strcmp(env.fstype, "f2fs");
 	prepare();
 	run(racers);
 	check_settled(!env.strict);
+	if (others_allowed)
+		skip("ran, but f2fs frees blocks under direct I/O: what they hold is not checked");
 }
 
 /*
