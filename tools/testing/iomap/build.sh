@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Builds a kernel out of tree:  build.sh um-bench|um-test|um-kunit|um-cov|x86-kunit [make targets]
+# Builds a kernel out of tree:  build.sh um-bench|um-test|um-kunit|um-cov|x86-bench|x86-kunit [make targets]
 # The result is $CACHE/build/<flavour>/linux (x86: arch/x86/boot/bzImage), the log beside it in build.log.
 # NO_SYNC=1 leaves the tree as it is.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
@@ -14,19 +14,21 @@ need_root "$@"
 flavour=${1:-}
 shift || :
 case $flavour in
-um-bench) arch=um fragments=(base-um bench) ;;
-um-test) arch=um fragments=(base-um test) ;;
+um-bench) arch=um fragments=(base base-um filesystems bench) ;;
+um-test) arch=um fragments=(base base-um filesystems test) ;;
+# What QEMU counts the instructions of, see count.sh.
+x86-bench) arch=x86_64 fragments=(base x86 base-x86 bench) ;;
 # The smallest with the KUnit suites, for mutants.sh.
 um-kunit) arch=um fragments=(kunit-um kunit) ;;
 # The same for QEMU, see qemu.sh.
-x86-kunit) arch=x86_64 fragments=(kunit-x86 kunit) ;;
+x86-kunit) arch=x86_64 fragments=(x86 kunit-x86 kunit) ;;
 # With a record of what the suites reach, for coverage.sh.
 um-cov) arch=um fragments=(kunit-um kunit cov) ;;
 # These are only compiled, see check.sh: Rust alone, Rust without our option, no Rust.
 check-rust) arch=um fragments=(check rust-dio) ;;
 check-off) arch=um fragments=(check rust-off) ;;
 check-none) arch=um fragments=(check rust-none) ;;
-*) die "usage: $0 um-bench|um-test|um-kunit|um-cov|x86-kunit [make targets]" ;;
+*) die "usage: $0 um-bench|um-test|um-kunit|um-cov|x86-bench|x86-kunit [make targets]" ;;
 esac
 
 lock build

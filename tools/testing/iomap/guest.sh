@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Boots a User Mode Linux guest on the toolchain root, runs one script in it, and ends it.
+# Boots a guest on the toolchain root, runs one script in it, and ends it. The guest is User Mode
+# Linux, or a PC in QEMU, as the flavour of its kernel says.
 #
 #   guest.sh FLAVOUR RUN_DIR TIMEOUT SCRIPT [ARG...]      or source it and call run_guest
 #
@@ -9,7 +10,8 @@
 # "@@ text" are progress and appear at once. Returns what SCRIPT returned; 124 after TIMEOUT seconds
 # or $GUEST_IDLE seconds without output, 125 if the guest ended by itself.
 # GUEST_MEM, GUEST_CPUS and GUEST_APPEND (more kernel parameters) change the machine; GUEST_PREFIX is
-# put in front of its command (chrt, taskset).
+# put in front of its command (chrt, taskset). For QEMU, GUEST_ACCEL is the accelerator and
+# GUEST_QEMU are more of its options.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 guest_pid=
@@ -107,28 +109,75 @@ watch_guest()
 	sleep 0.2
 }
 
+# The words that start QEMU with the kernel of the flavour $1, in $QEMU: a PC with the accelerator $2,
+# a console on its standard output, and nothing else. A reboot ends it.
+qemu_words()
+{
+	local cpu=max
+
+	# TCG counts each step of "rep movsb", with which a processor that has these copies at a stroke.
+	[ "$2" = kvm ] || cpu=max,-erms,-fsrm
+	QEMU=(qemu-system-x86_64 -accel "$2" -cpu "$cpu" -smp "${GUEST_CPUS:-2}" -m "${GUEST_MEM:-2G}"
+		-nodefaults -no-user-config -display none -serial stdio -no-reboot
+		-kernel "/cache/${BUILD##*/}/$1/arch/x86/boot/bzImage")
+}
+
+# A host may have /dev/kvm and still run no plain guest, so that only trying tells. Boots the kernel of
+# the flavour $1, which ends when it finds no root file system. Sets $no_kvm to the reason if KVM does
+# not work here.
+probe_kvm()
+{
+	local run=$CACHE/run/probe
+
+	no_kvm="no /dev/kvm"
+	[ -e /dev/kvm ] || return 0
+	no_kvm="a KVM guest does not boot here"
+	mkdir -p "$run"
+	: >"$run/console.log"
+	in_root_words
+	qemu_words "$1" kvm
+	"${IN_ROOT[@]}" "${QEMU[@]}" -append "console=ttyS0 earlyprintk=serial panic=-1 kunit.enable=0" \
+		>"$run/console.log" 2>&1 </dev/null &
+	guest_pid=$!
+	GUEST_IDLE=15 watch_guest "$run" 30 >/dev/null 2>&1 || return 0
+	! grep -aq 'VFS: ' "$run/console.log" || no_kvm=
+}
+
 run_guest()
 {
 	local flavour=$1 run=$2 timeout=$3
 	shift 3
-	local console=$run/console.log dir=/cache/run/${run##*/} mem status
+	local console=$run/console.log dir=/cache/run/${run##*/} status machine kernel
+	local params="rw init=/project/tools/testing/iomap/guest-init RUN=$dir panic=-1 null_blk.nr_devices=0"
 
 	[ "$(dirname "$run")" = "$CACHE/run" ] || die "run_guest: $run is not in $CACHE/run"
-	[ -x "$BUILD/$flavour/linux" ] || die "no $flavour kernel: tools/testing/iomap/build.sh $flavour"
-	mem=${GUEST_MEM:-$([ "$flavour" = um-test ] && echo 5G || echo 6G)}
+	case $flavour in
+	um-*)
+		kernel=$BUILD/$flavour/linux
+		# seccomp=auto is the faster way to run user space, and falls back to ptrace.
+		# shellcheck disable=SC2206 # lists
+		machine=("/cache/${BUILD##*/}/$flavour/linux" root=none rootfstype=hostfs rootflags=/ $params
+			seccomp=auto "ncpus=${GUEST_CPUS:-2}" "mem=${GUEST_MEM:-$([ "$flavour" = um-test ] && echo 5G || echo 6G)}"
+			uml_dir=/tmp/ con=null con0=null,fd:1 ssl=null ${GUEST_APPEND:-})
+		;;
+	*)
+		kernel=$BUILD/$flavour/arch/x86/boot/bzImage
+		qemu_words "$flavour" "${GUEST_ACCEL:-tcg}"
+		# shellcheck disable=SC2206 # GUEST_QEMU is a list
+		machine=("${QEMU[@]}" -virtfs local,path=/,mount_tag=rootfs,security_model=none,multidevs=remap
+			-append "console=ttyS0 root=rootfs rootfstype=9p rootflags=trans=virtio,version=9p2000.L,cache=loose $params ${GUEST_APPEND:-}"
+			${GUEST_QEMU:-})
+		;;
+	esac
+	[ -e "$kernel" ] || die "no $flavour kernel: tools/testing/iomap/build.sh $flavour"
 	mkdir -p "$run"
 	rm -f "$run/status" "$run/booted"
 	printf '%q ' "$@" >"$run/command"
 	: >"$console"
 
 	in_root_words
-	# seccomp=auto is the faster way to run user space, and falls back to ptrace.
-	# shellcheck disable=SC2086 # GUEST_APPEND and GUEST_PREFIX are lists
-	"${IN_ROOT[@]}" ${GUEST_PREFIX:-} "/cache/${BUILD##*/}/$flavour/linux" \
-		root=none rootfstype=hostfs rootflags=/ rw init=/project/tools/testing/iomap/guest-init \
-		"RUN=$dir" seccomp=auto "ncpus=${GUEST_CPUS:-2}" "mem=$mem" uml_dir=/tmp/ \
-		con=null con0=null,fd:1 ssl=null panic=-1 null_blk.nr_devices=0 ${GUEST_APPEND:-} \
-		>"$console" 2>&1 </dev/null &
+	# shellcheck disable=SC2086 # GUEST_PREFIX is a list
+	"${IN_ROOT[@]}" ${GUEST_PREFIX:-} "${machine[@]}" >"$console" 2>&1 </dev/null &
 	guest_pid=$!
 	watch_guest "$run" "$timeout" || return
 

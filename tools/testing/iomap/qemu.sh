@@ -28,28 +28,8 @@ read_only
 "$IOMAP_DIR/root.sh"
 lock test
 out=$CACHE/run/test-qemu run=$CACHE/run/test-qemu-0
-rm -rf "$out" "$run" "$run-probe"
+rm -rf "$out" "$run"
 mkdir -p "$out"
-
-# QEMU is no package of "pins": the root is made anew when those change, and it is 100 MB that only
-# this script needs. A root that is made anew gets it again here.
-need_qemu()
-{
-	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o APT::Sandbox::User=root
-		-o Acquire::Check-Valid-Until=false -o Acquire::Retries=3)
-
-	! in_root sh -c 'command -v qemu-system-x86_64' >/dev/null </dev/null || return 0
-	# Not twice at a time, and not while the root is made.
-	lock root
-	! in_root sh -c 'command -v qemu-system-x86_64' >/dev/null </dev/null || return 0
-	say "adding qemu-system-x86 to the toolchain root, log in $CACHE/qemu.log"
-	# The lists are as old as the root; the mirror may no longer have what they name.
-	{
-		in_root "${apt[@]}" update && in_root "${apt[@]}" install -y --no-install-recommends qemu-system-x86 &&
-			in_root "${apt[@]}" clean
-	} >"$CACHE/qemu.log" 2>&1 </dev/null ||
-		die "qemu-system-x86 could not be added to the toolchain root: $(grep -m 1 '^E: ' "$CACHE/qemu.log" || :) (see $CACHE/qemu.log)"
-}
 
 # Which suite or case of the guest with the process $1 and the console $2 has just ended.
 show_cases()
@@ -83,9 +63,8 @@ run_qemu()
 	mkdir -p "$run"
 	: >"$console"
 	in_root_words
-	"${IN_ROOT[@]}" qemu-system-x86_64 -accel "$accel" -cpu max -smp "${GUEST_CPUS:-2}" \
-		-m "${GUEST_MEM:-2G}" -nodefaults -no-user-config -display none -serial stdio -no-reboot \
-		-kernel "/cache/${BUILD##*/}/$flavour/arch/x86/boot/bzImage" \
+	qemu_words "$flavour" "$accel"
+	"${IN_ROOT[@]}" "${QEMU[@]}" \
 		-append "console=ttyS0 earlyprintk=serial panic=-1 kunit_shutdown=reboot $* ${GUEST_APPEND:-}" \
 		>"$console" 2>&1 </dev/null &
 	guest_pid=$!
@@ -105,20 +84,11 @@ run_qemu()
 	return 125
 }
 
-# In a process of its own, which gives the lock back.
-(need_qemu)
 "$IOMAP_DIR/build.sh" "$flavour"
 
-# A host may have /dev/kvm and still run no plain guest, so that only trying tells.
-if [ ! -e /dev/kvm ]; then
-	why="no /dev/kvm"
-elif GUEST_IDLE=15 run_qemu "$run-probe" 30 kvm kunit.enable=0 >"$out/probe" 2>&1; then
-	why=
-else
-	why="a KVM guest does not boot here"
-fi
+probe_kvm "$flavour"
 accel=kvm machine="x86_64 in QEMU with KVM"
-[ -z "$why" ] || accel=tcg,thread=multi machine="x86_64 in QEMU without KVM ($why)"
+[ -z "$no_kvm" ] || accel=tcg,thread=multi machine="x86_64 in QEMU without KVM ($no_kvm)"
 scripts=${FUZZ_SCRIPTS:+iomap_dio_fuzz.scripts=$FUZZ_SCRIPTS}
 say "$machine; the console is in $run/console.log"
 
