@@ -7,9 +7,9 @@ KSRC ?=
 FLAVOUR ?= um-bench
 CACHE := $(or $(IOMAP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/iomap-dio-rust)
 
-export QUICK FS IO BS ONLY MACHINE KSRC FORCE GUEST_MEM GUEST_CPUS GUEST_APPEND IOMAP_CACHE
+export QUICK FS IO BS ROW WRITE SEEDS DEVICE CONFIRM ONLY MACHINE KSRC FORCE GUEST_MEM GUEST_CPUS GUEST_APPEND IOMAP_CACHE
 
-.PHONY: help bench test check fuzz mutants coverage apply unapply root source kernel clean
+.PHONY: help bench profile count test check fuzz mutants coverage apply unapply root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -21,8 +21,14 @@ help: ## show this
 	@echo 'KSRC=/path/to/linux takes a kernel source of yours instead of the one from Debian.'
 	@echo 'Everything made on the way is in $(CACHE); deleting it is always fine.'
 
-bench: ## measure C against Rust side by side (QUICK=1 for a short run; FS= IO= BS= pick rows)
+bench: ## measure C against Rust side by side (MACHINE=qemu counts instructions, DEVICE=/dev/X is a real one; QUICK=1 FS= IO= BS= SEEDS=1)
 	@$T/bench.sh
+
+profile: ## instructions for each I/O by function, C beside Rust (ROW="ext4 overwrite 4k registered")
+	@$T/count.sh profile
+
+count: ## is the Rust path as cheap as its budget says? (WRITE=1 takes what is measured as the budget)
+	@$T/count.sh budget
 
 test: ## build the test kernel and run every test (ONLY=name runs one; MACHINE=qemu: KUnit on x86_64)
 	@$T/test.sh

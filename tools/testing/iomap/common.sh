@@ -107,7 +107,7 @@ need_root()
 	if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
 		local v keep=()
 
-		for v in IOMAP_CACHE IOMAP_T0 IOMAP_OVERLAY KSRC QUICK FS IO BS ONLY MACHINE FUZZ_SCRIPTS FUZZ_SECONDS SEED GUEST_MEM GUEST_CPUS GUEST_APPEND; do
+		for v in IOMAP_CACHE IOMAP_T0 IOMAP_OVERLAY KSRC QUICK FS IO BS ROW WRITE SEEDS BENCH_ARGS COUNT_ARGS ONLY MACHINE FUZZ_SCRIPTS FUZZ_SECONDS SEED GUEST_MEM GUEST_CPUS GUEST_APPEND; do
 			[ -z "${!v:-}" ] || keep+=("$v=${!v}")
 		done
 		exec sudo -n env "${keep[@]}" bash "$0" "$@"
@@ -171,6 +171,28 @@ in_root()
 {
 	in_root_words
 	"${IN_ROOT[@]}" "$@"
+}
+
+# What a report says of the run that began at the time $1 (in seconds) with the kernel of the flavour $2:
+# arguments for the program that writes it, in $about.
+about_run()
+{
+	local git=(git -c "safe.directory=$PROJECT" -C "$PROJECT") commit
+
+	about=("--date=$(date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ)")
+	if commit=$("${git[@]}" rev-parse HEAD 2>/dev/null); then
+		about+=("--commit=$commit")
+		[ -z "$("${git[@]}" status --porcelain 2>/dev/null)" ] || about+=(--dirty)
+	fi
+}
+
+# publish START KIND LATEST: makes a directory for the results of a run that began at START (in
+# seconds), results/<time>-KIND, in $results, and has results/LATEST point to it.
+publish()
+{
+	results=results/$(date -u -d "@$1" +%Y%m%dT%H%M%SZ)-$2
+	mkdir -p "$PROJECT/$results"
+	ln -sfn "${results#results/}" "$PROJECT/results/$3"
 }
 
 source_version()

@@ -28,8 +28,9 @@ SIZE_STYLE = {"2k": (PURPLE, "P"), "4k": (BLUE, "o"), "16k": (SKY, "s"),
 
 def digest(run):
     """Summaries by row id, in the order of the rows; raw beside each."""
-    rows = {row.id: row for row in bench_rows.all_rows()}
+    rows = {row.id: row for row in bench_rows.all_rows(run["settings"].get("machine", "uml"))}
     found = {entry["id"]: stats.summary(entry["samples"]) for entry in run["rows"]}
+    latency = {entry["id"]: {"latency": entry["latency"]} for entry in run["rows"] if "latency" in entry}
     # Where a part of the bare device's I/O was done twice it is no ceiling, see run.py.
     twice = {entry["id"] for entry in run["rows"]
              if entry["id"].startswith("raw/") and entry["fio_share"] < 0.9}
@@ -37,7 +38,7 @@ def digest(run):
     for row_id, row in rows.items():
         if row_id not in found:
             continue
-        entry = {"row": row, **found[row_id]}
+        entry = {"row": row, **found[row_id], **latency.get(row_id, {})}
         if row.fs != "raw" and row.raw_id in found and row.raw_id not in twice:
             entry["raw"] = found[row.raw_id]["c"]["iops"]
             best = entry.get("rust", entry["c"])
@@ -94,6 +95,22 @@ def cells(entry):
     )
 
 
+# Latency and processor time, of runs on a device.
+LATENCY = ("p50", "p99", "p99.9")
+LATENCY_HEAD = ("row", *(f"{side} {p}" for p in LATENCY for side in ("C", "Rust")), "C CPU", "Rust CPU")
+
+
+def latency_cells(entry):
+    """Microseconds; of the processors, for each I/O."""
+    def show(value):
+        return "" if value is None else f"{value:.1f}"
+
+    cpu = [entry[side]["usr_us"] + entry[side]["sys_us"] if side in entry else None for side in ("c", "rust")]
+    return (f"{bench_rows.ENGINES[entry['row'].engine][0]} {entry['row'].bs}",
+            *(show(entry["latency"].get(side, {}).get(p)) for p in LATENCY for side in ("c", "rust")),
+            *(show(value) for value in cpu))
+
+
 def by_fs_and_kind(entries):
     for fs, fs_name in bench_rows.FILESYSTEMS.items():
         of_fs = [e for e in entries if e["row"].fs == fs]
@@ -103,22 +120,34 @@ def by_fs_and_kind(entries):
                                    if any(e["row"].kind == kind for e in of_fs)]
 
 
+def columns(table):
+    """Lines of cells as text: the first column to the left, the others to the right."""
+    width = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
+    return [("    " + line[0].ljust(width[0]) + "  "
+             + "  ".join(c.rjust(w) for c, w in zip(line[1:], width[1:]))).rstrip() for line in table]
+
+
+def latency_text(entries):
+    lines = []
+    for fs, _of_fs, groups in by_fs_and_kind([e for e in entries if "latency" in e]):
+        shown = columns([LATENCY_HEAD] + [latency_cells(e) for _, group in groups for e in group])
+        lines += ["", f"{fs}   (latency, and processor time for each I/O, in microseconds)", shown.pop(0)]
+        for name, group in groups:
+            lines.append(f"  {name}")
+            lines += [shown.pop(0) for _ in group]
+    return "\n".join(lines[1:])
+
+
 def text_table(entries):
     lines = []
     for fs, of_fs, groups in by_fs_and_kind(entries):
         if of_fs[0]["row"].fs == "raw":
             continue            # stands beside the others
-        table = [HEAD] + [cells(e) for _, group in groups for e in group]
-        width = [max(len(line[i]) for line in table) for i in range(len(HEAD))]
-
-        def fmt(line, width=width):
-            return ("    " + line[0].ljust(width[0]) + "  "
-                    + "  ".join(c.rjust(w) for c, w in zip(line[1:], width[1:]))).rstrip()
-
-        lines += ["", f"{fs}   (IOPS; median of paired rounds)", fmt(HEAD)]
+        shown = columns([HEAD] + [cells(e) for _, group in groups for e in group])
+        lines += ["", f"{fs}   (IOPS; median of paired rounds)", shown.pop(0)]
         for name, group in groups:
             lines.append(f"  {name}")
-            lines += [fmt(cells(e)) for e in group]
+            lines += [shown.pop(0) for _ in group]
         lines.append(f"  {verdict_text(fs, of_fs)}")
     if not lines:               # FS=raw
         for fs, _of_fs, groups in by_fs_and_kind(entries):
@@ -157,6 +186,8 @@ def facts(doc):
     yield "date", doc["date"]
     yield "machine", f"{doc['machine']['cpu']}, {doc['machine']['cores']} cores, {doc['machine']['memory_gb']} GB"
     yield "kernel", f"{run['kernel']['release']} ({run['kernel']['machine']}, {run['guest']['cpus']} CPU)"
+    if "device" in run:
+        yield "device", run["device"]
     for name in ("compiler", "rustc"):
         if name in config:
             yield name, config[name]
@@ -191,6 +222,13 @@ def markdown(doc, entries, plots):
         out += ["| " + " | ".join(("workload", *HEAD)) + " |", "|---|---|" + "--:|" * (len(HEAD) - 1)]
         for name, group in groups:
             out += ["| " + " | ".join((name, *cells(e))) + " |" for e in group]
+        out.append("")
+    for fs, _of_fs, groups in by_fs_and_kind([e for e in entries if "latency" in e]):
+        out += [f"## {fs}: latency, and processor time for each I/O, in microseconds", ""]
+        out += ["| " + " | ".join(("workload", *LATENCY_HEAD)) + " |",
+                "|---|---|" + "--:|" * (len(LATENCY_HEAD) - 1)]
+        for name, group in groups:
+            out += ["| " + " | ".join((name, *latency_cells(e))) + " |" for e in group]
         out.append("")
     if doc["run"]["failures"]:
         out += ["## Failed rows", ""]
@@ -408,7 +446,11 @@ def write_plots(out, doc, entries):
     """The files written, with a text for who cannot see them."""
     if not any(e["row"].fs != "raw" for e in entries):
         return []
-    pyplot = _pyplot()
+    try:
+        pyplot = _pyplot()
+    except ImportError:
+        print("no pictures: apt-get install python3-matplotlib", file=sys.stderr)
+        return []
     note = f"{doc['machine']['cpu']}, Linux {doc['run']['kernel']['release']}, {doc['date'][:10]}"
     plots = []
     if any("ratio" in e for e in entries):
@@ -440,7 +482,7 @@ def main():
     except (OSError, ValueError) as error:
         sys.exit(f"error: {args.run}: {error}")
     if "run" not in doc:
-        rows = {row.id: row for row in bench_rows.all_rows()}
+        rows = {row.id: row for row in bench_rows.all_rows(doc["settings"].get("machine", "uml"))}
         doc = {"date": args.date, "machine": machine(), "config": kconfig(args.config),
                "git": {"commit": args.commit, "dirty": args.dirty}, "run": doc,
                "definitions": {e["id"]: {"fs": rows[e["id"]].fs, "kind": rows[e["id"]].kind,
@@ -458,6 +500,8 @@ def main():
     (args.out / "report.md").write_text(markdown(doc, entries, plots))
 
     print(text_table(entries))
+    if any("latency" in e for e in entries):
+        print("\n" + latency_text(entries))
     print()
     for name, value in facts(doc):
         print(f"  {name:<9} {value}")

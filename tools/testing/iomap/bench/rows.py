@@ -28,13 +28,26 @@ KINDS = {
     "randread": "random read",
     "randwrite": "random overwrite",
     "unwritten": "write into fallocated space",
+    "append": "append",
     "dsync": "O_DSYNC random overwrite",
+    "dsync-fua": "O_DSYNC random overwrite, cache with FUA",
+    "dsync-flush": "O_DSYNC random overwrite, cache without FUA",
     "subblock": "2k overwrite on 4k blocks",
     "bounce-read": "bounce buffer read",
     "bounce-write": "bounce buffer overwrite",
+    # Of the experiments only, see seeds.py
+    "seq-read": "read in order",
+    "seq-write": "overwrite in order",
+    "seq-bounce-read": "bounce buffer read in order",
+    "seq-bounce-write": "bounce buffer overwrite in order",
+    "subblock-unwritten": "2k write into fallocated space",
+    "inline": "random overwrite, completed by a soft interrupt",
+    "deferred": "the same of a file with cached pages, completed by a worker",
 }
 # "BS=4k IO=bounce" reads better than both names of it.
-ALIASES = {"bounce": ("bounce-read", "bounce-write"), "read": ("randread",), "write": ("randwrite",)}
+ALIASES = {"bounce": ("bounce-read", "bounce-write"), "read": ("randread",), "write": ("randwrite",),
+           "overwrite": ("randwrite",), "fallocated": ("unwritten",),
+           "registered": ("fixedbufs",), "plain": ("io_uring",), "polled": ("poll",)}
 
 FILESYSTEMS = {"raw": "block device", "ext4": "ext4", "xfs": "XFS"}
 
@@ -45,10 +58,16 @@ class Row:
     kind: str
     engine: str
     bs: str
+    # What only some experiments change: I/Os in flight for each job, jobs, blocks of the file system.
+    in_flight: int = 0
+    jobs: int = 1
+    block: str = "4k"
 
     @property
     def id(self):
-        return f"{self.fs}/{self.kind}/{self.engine}/{self.bs}"
+        changed = (("depth", self.in_flight, 0), ("jobs", self.jobs, 1), ("block", self.block, "4k"))
+        return "/".join([self.fs, self.kind, self.engine, self.bs,
+                         *(f"{name}={value}" for name, value, usual in changed if value != usual)])
 
     @property
     def label(self):
@@ -60,39 +79,49 @@ class Row:
 
     @property
     def is_read(self):
-        return self.kind in ("randread", "bounce-read")
+        return self.kind.endswith("read")
 
     @property
     def bounce(self):
-        return self.kind.startswith("bounce")
+        return "bounce" in self.kind
+
+    @property
+    def journal(self):
+        """Does each I/O change what the file system knows of the file?"""
+        return self.fs != "raw" and self.kind.endswith(("unwritten", "append", "dsync-flush"))
 
     @property
     def device(self):
-        """brd is a bio driver and cannot poll; null_blk with poll queues can."""
-        return "poll" if self.engine == "poll" else "ram"
+        """brd is a bio driver that completes at once and has no cache; null_blk differs (load.py)."""
+        kinds = {"dsync-fua": "fua", "dsync-flush": "cache", "inline": "irq", "deferred": "irq"}
+        return "poll" if self.engine == "poll" else kinds.get(self.kind, "ram")
 
     @property
     def stage(self):
         """Rows of one stage share a device, a mkfs and a mount."""
-        return (self.device, self.fs, self.bounce)
+        return (self.device, self.fs, self.bounce, self.block)
 
     @property
     def depth(self):
-        if self.engine == "psync":
+        if self.in_flight:
+            return self.in_flight
+        # Of those that append to one file, all but one would wait for that one.
+        if self.engine == "psync" or self.kind == "append":
             return 1
         return 8 if self.bytes >= 1 << 20 else 64
 
     @property
     def raw_id(self):
         """The same I/O on the bare device: the ceiling this row is held against."""
-        kind = {"unwritten": "randwrite", "bounce-read": "randread", "bounce-write": "randwrite"}
+        kind = {"unwritten": "randwrite", "append": "randwrite",
+                "bounce-read": "randread", "bounce-write": "randwrite"}
         return f"raw/{kind.get(self.kind, self.kind)}/{self.engine}/{self.bs}"
 
     def fio(self, filename, size):
         """The fio job, as a list of option=value."""
-        rw = "randread" if self.is_read else "randwrite"
-        if self.kind == "unwritten":
-            rw = "write"        # in order, so that the extent tree stays small
+        # In order where the extent tree would grow, or where a paper did so.
+        order = "" if self.kind in ("unwritten", "append") or self.kind.startswith("seq") else "rand"
+        rw = order + ("read" if self.is_read else "write")
         job = [
             f"filename={filename}", f"rw={rw}", f"bs={self.bytes}", f"size={size}",
             f"iodepth={self.depth}", "direct=1", "thread=1", "norandommap=1", "randrepeat=1",
@@ -104,16 +133,21 @@ class Row:
             "time_based=1", "runtime=600",
             *ENGINES[self.engine][1],
         ]
+        if self.kind == "append":
+            job.append("file_append=1")
+        if self.jobs > 1:
+            job += [f"numjobs={self.jobs}", "group_reporting=1"]
         if self.depth > 1:
             batch = max(1, self.depth // 4)
             job += [f"iodepth_batch_submit={batch}", f"iodepth_batch_complete_min={batch}",
                     f"iodepth_batch_complete_max={self.depth}"]
-        if self.kind == "dsync":
+        if self.kind.startswith("dsync"):
             job.append("sync=dsync")
         return job
 
 
-def _workloads():
+def _timed():
+    """What is measured by time, in User Mode Linux."""
     for kind in ("randread", "randwrite"):
         for engine in ENGINES:
             for bs in GRID:
@@ -130,10 +164,51 @@ def _workloads():
             yield kind, "io_uring", bs
 
 
-def all_rows():
+def _counted():
+    """What is measured by instructions, on x86_64 in QEMU. Larger I/O is only more of memcpy."""
+    for kind in ("randread", "randwrite"):
+        for engine in ("fixedbufs", "io_uring", "libaio", "psync"):
+            for bs in ("4k", "16k", "64k"):
+                yield kind, engine, bs
+    for engine in ("fixedbufs", "libaio", "psync"):
+        yield "subblock", engine, "2k"
+    for kind in ("unwritten", "append", "dsync-fua", "dsync-flush"):
+        for engine, bs in (("fixedbufs", "4k"), ("fixedbufs", "16k"), ("psync", "4k")):
+            yield kind, engine, bs
+    for kind in ("bounce-read", "bounce-write"):
+        for bs in ("4k", "16k", "64k"):
+            yield kind, "fixedbufs", bs
+
+
+def _seeds():
+    """The rows of seeds.py."""
+    for fs in ("ext4", "xfs"):
+        for engine in ("libaio", "io_uring", "poll"):
+            for depth in (1, 64, 128, 256):
+                for block in ("4k", "2k"):
+                    yield Row(fs, "randread", engine, "4k", in_flight=depth, block=block)
+        for kind in ("inline", "deferred"):
+            for depth in (1, 2, 4, 8, 16):
+                yield Row(fs, kind, "fixedbufs", "4k", in_flight=depth)
+        for kind in ("seq-read", "seq-write"):
+            for bs in ("4k", "16k"):
+                yield Row(fs, kind, "libaio", bs, in_flight=64)
+        for kind in ("subblock", "subblock-unwritten"):
+            yield Row(fs, kind, "libaio", "2k", in_flight=256, jobs=8)
+    for kind in ("seq-read", "seq-write", "seq-bounce-read", "seq-bounce-write"):
+        for bs in ("4k", "64k", "1M"):
+            yield Row("xfs", kind, "io_uring", bs, in_flight=16)
+
+
+MACHINES = {"uml": _timed, "device": _timed, "qemu": _counted, "seeds": _seeds}
+
+
+def all_rows(machine="uml"):
+    if machine == "seeds":
+        return list(_seeds())
     rows = []
     for fs in FILESYSTEMS:
-        for kind, engine, bs in _workloads():
+        for kind, engine, bs in MACHINES[machine]():
             row = Row(fs, kind, engine, bs)
             # a block device has no unwritten space, and only XFS bounces
             if fs == "raw" and row.raw_id != row.id:
@@ -162,7 +237,7 @@ def _split(what, text, valid):
     return [lower[name.lower()] for name in names]
 
 
-def select(fs="", io="", bs="", quick=False):
+def select(fs="", io="", bs="", quick=False, machine="uml"):
     """The rows picked, and what was left out as lines to print.
 
     Raw rows that are the ceiling of a picked row come along with it.
@@ -171,10 +246,11 @@ def select(fs="", io="", bs="", quick=False):
     fs_names = _split("FS", fs, list(FILESYSTEMS))
     io_names = _split("IO", io, [*ENGINES, *KINDS, *ALIASES])
     bs_names = _split("BS", bs, list(SIZES))
-    engines = [name for name in io_names if name in ENGINES]
-    kinds = [k for name in io_names if name not in ENGINES for k in ALIASES.get(name, (name,))]
+    meant = [meaning for name in io_names for meaning in ALIASES.get(name, (name,))]
+    engines = [name for name in meant if name in ENGINES]
+    kinds = [name for name in meant if name in KINDS]
 
-    rows = all_rows()
+    rows = all_rows(machine)
     # A size that was asked for by name is wanted, QUICK or not.
     keep = [row for row in rows
             if (not fs_names or row.fs in fs_names)
@@ -196,6 +272,26 @@ def select(fs="", io="", bs="", quick=False):
     why += ["QUICK=1"] if quick else []
     return keep, [f"{len(keep)} of {len(rows)} rows; {' '.join(why)} leaves out:"] + [
         f"  {line}" for line in _summary(gone)]
+
+
+def find(words, machine):
+    """The rows that all of the words fit, such as "ext4 overwrite 4k registered"; no raw rows beside.
+
+    Raises ValueError with one line for a word that does not exist.
+    """
+    of_fs, of_io, of_bs = [], [], []
+    for word in words.split():
+        if word.lower() in FILESYSTEMS:
+            of_fs.append(word)
+        elif word in SIZES:
+            of_bs.append(word)
+        elif word.lower() in (*ENGINES, *KINDS, *ALIASES):
+            of_io.append(word)
+        else:
+            raise ValueError(f"ROW={words}: {word}: unknown; valid are "
+                             f"{', '.join([*FILESYSTEMS, *ALIASES, *KINDS, *ENGINES, *SIZES])}")
+    rows, _ = select(",".join(of_fs), ",".join(of_io), ",".join(of_bs), machine=machine)
+    return [row for row in rows if row.fs != "raw" or "raw" in of_fs]
 
 
 def _summary(rows):
@@ -220,15 +316,20 @@ def add_arguments(parser):
     parser.add_argument("--io", default="")
     parser.add_argument("--bs", default="")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--machine", choices=MACHINES, default="uml")
 
 
 def main():
     parser = argparse.ArgumentParser(description="check a row filter and say what it picks")
     add_arguments(parser)
     parser.add_argument("--list", action="store_true", help="one row a line")
+    parser.add_argument("--find", action="append", help="words that pick rows, such as 'xfs read 4k'")
     args = parser.parse_args()
     try:
-        rows, notes = select(args.fs, args.io, args.bs, args.quick)
+        if args.find:
+            rows, notes = [row for words in args.find for row in find(words, args.machine)], []
+        else:
+            rows, notes = select(args.fs, args.io, args.bs, args.quick, args.machine)
     except ValueError as error:
         sys.exit(f"error: {error}")
     if args.list:

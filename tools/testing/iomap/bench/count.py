@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Makes the load for counting instructions; runs as root in a guest of QEMU.
+
+The counting is done outside, by a plugin of QEMU (plugin/lib.rs). It is told
+by an instruction that does nothing: between two of them lies a window, in which
+fio runs without a pause under one implementation. counts.py puts together what
+this says of the windows and what the plugin counted in them.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import mmap
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import load  # noqa: E402
+import rows as bench_rows  # noqa: E402
+from load import Failed  # noqa: E402
+
+# Seconds of the guest, which are 10^9 instructions.
+SETTLE = 0.003          # after the switch: what the other implementation began has ended
+WARM = 0.02             # after fio's first I/O
+WINDOW = 0.2
+# What is appended is not overwritten while the row lasts.
+WINDOW_APPEND = 0.08
+REPEATS = 3
+# A journal does not do the same for each I/O.
+REPEATS_JOURNAL = 9
+
+
+class Marks:
+    """nopl 0x10c0d1(%rax,%rax); ret: the plugin writes what it has counted."""
+
+    def __init__(self):
+        self.page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        self.page.write(bytes.fromhex("0f1f8400d1c01000c3"))
+        self.run = ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(self.page)))
+        self.made = 0
+
+    def __call__(self):
+        """The number of the mark: what the plugin counted before it bears the same."""
+        self.run()
+        self.made += 1
+        return self.made - 1
+
+
+def measure(row, stage, mark, sides, args):
+    """The windows of a row, C, Rust, Rust, C, C, Rust...
+
+    For appending, every window has a new file and a new fio, and so begins where the
+    others do; else all share one.
+    """
+    fresh = row.kind == "append"
+    seconds = args.window or (WINDOW_APPEND if row.kind == "append" else WINDOW)
+    repeats = args.repeats or (REPEATS_JOURNAL if row.journal else REPEATS)
+    turns = [impl for repeat in range(repeats) for impl in (sides if repeat % 2 == 0 else sides[::-1])]
+    result = {"id": row.id, "seconds": seconds, "windows": []}
+    with contextlib.ExitStack() as together:
+        target = fio = None
+        for impl in turns:
+            if fio is None or fresh:
+                together.close()
+                target = together.enter_context(load.Target(row, stage))
+                fio = load.Fio(row, target)
+                together.callback(fio.kill)
+                fio.wait_for_io()
+                time.sleep(WARM)
+            else:
+                target.prepare()
+            load.set_impl(impl)
+            time.sleep(SETTLE)
+            mark()
+            time.sleep(seconds)
+            result["windows"].append({"impl": impl, "mark": mark()})
+            if fresh:
+                if target.path.stat().st_size > target.size:
+                    raise Failed("the whole file was written, and then written over")
+                fio.stop()
+        result["fio"] = fio.argv
+        if not fresh:
+            fio.stop()
+    return result
+
+
+def shard(rows, which):
+    """The stages of rows that are for guest I of N: each to the one that has least to do."""
+    index, guests = map(int, which.split("/"))
+    work = {}
+    for row in rows:
+        work[row.stage] = work.get(row.stage, 3) + (1 if row.fs == "raw" else 2)
+    load_of, mine = [0] * guests, set()
+    for stage, weight in sorted(work.items(), key=lambda item: -item[1]):
+        least = load_of.index(min(load_of))
+        load_of[least] += weight
+        if least == index:
+            mine.add(stage)
+    return [row for row in rows if row.stage in mine]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
+    parser.add_argument("--rows", required=True, help="identifiers, with commas between")
+    parser.add_argument("--machine", default="qemu", choices=bench_rows.MACHINES)
+    parser.add_argument("--sides", default="c,rust")
+    parser.add_argument("--shard", default="0/1")
+    parser.add_argument("--repeats", type=int, help="windows a side")
+    parser.add_argument("--window", type=float, help="seconds of the guest")
+    args = parser.parse_args()
+    began = time.monotonic()
+    wanted = args.rows.split(",")
+    rows = shard([row for row in bench_rows.all_rows(args.machine) if row.id in wanted], args.shard)
+    mark = Marks()
+
+    def one(row, stage):
+        return measure(row, stage, mark, ["c"] if row.fs == "raw" else args.sides.split(","), args)
+
+    results, failures = load.each_row(rows, load.Disks(), one, lambda row, result: "")
+    load.save(args.out, {
+        **load.environment(),
+        "settings": {"repeats": args.repeats or REPEATS, "window": args.window or WINDOW},
+        "seconds": time.monotonic() - began,
+        "rows": results,
+        "failures": failures,
+    })
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

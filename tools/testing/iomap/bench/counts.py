@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a counted run says: instructions for each I/O, by function and in sums.
+
+Puts together what count.py did in the guest (run.json) and what the plugin of
+QEMU counted meanwhile (counts). Times of the guest do not come into it.
+"""
+
+import json
+import re
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+
+import rows as bench_rows
+import stats
+
+# What is executed once for each I/O, whoever issues it again afterwards.
+PER_IO = {
+    "io_uring": ("io_prep_read", "io_prep_write", "io_prep_read_fixed", "io_prep_write_fixed",
+                 "io_prep_readv", "io_prep_writev"),
+    "libaio": ("aio_read", "aio_write"),
+    "psync": ("__x64_sys_pread64", "__x64_sys_pwrite64"),
+}
+PER_IO["fixedbufs"] = PER_IO["poll"] = PER_IO["io_uring"]
+
+# The parts of the kernel that a profile is split into, in the order of a table.
+OWN, ALLOCATION, MEMORY, BLOCK, FILESYSTEM, URING, REST = (
+    "the path's own code", "allocation", "memset, memcpy", "block layer", "file system",
+    "io_uring, aio", "the rest")
+PARTS = (OWN, ALLOCATION, MEMORY, BLOCK, FILESYSTEM, URING, REST)
+
+# Of fewer, those at the ends of a window are too large a part.
+LEAST_IOS = 64
+
+C_OBJECT, RUST_OBJECT = "fs/iomap/direct_io_compare.o", "fs/iomap/direct_io.o"
+ALLOCATES = re.compile(r"^(bio_(alloc|free|put|init|uninit|reset)|mempool_|kmem_cache_|__?kmalloc|kfree)")
+
+
+def part(name, where):
+    """Which part the function of that name and object file belongs to."""
+    # Nothing else on the way of an I/O is in Rust.
+    if where.startswith(("fs/iomap/direct_io", "rust/")):
+        return OWN
+    if where in ("mm/slub.o", "mm/mempool.o", "mm/slab_common.o") or ALLOCATES.match(name):
+        return ALLOCATION
+    if where.startswith("arch/x86/lib/") and re.search(r"mem|copy|clear", where):
+        return MEMORY
+    if where.startswith(("block/", "drivers/block/")):
+        return BLOCK
+    if where.startswith(("fs/ext4/", "fs/jbd2/", "fs/xfs/", "fs/iomap/")):
+        return FILESYSTEM
+    if where.startswith("io_uring/") or where == "fs/aio.o":
+        return URING
+    return REST
+
+
+class Functions:
+    """The functions of a kernel by address: (name, object file)."""
+
+    def __init__(self, build, llvm):
+        """build: where the kernel was built; llvm: the suffix of the tools, as in llvm-nm-22."""
+        self.build, self.llvm = Path(build), llvm
+        owners = self._owners()
+        symbols = self._symbols()
+        names = self._readable({name for _, name in symbols})
+        self.at, last = {}, ""
+        for address, name in symbols:
+            # Names of static functions may come twice. The functions of a file lie together.
+            found = owners.get(name, ())
+            last = last if last in found else found[0] if found else ""
+            self.at.setdefault(address, (names[name], last))
+        self.at[0] = ("(no function)", "")
+
+    def _tool(self, name, *args, stdin=None):
+        return subprocess.run([f"llvm-{name}-{self.llvm}", *map(str, args)], cwd=self.build, check=True,
+                              input=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True).stdout
+
+    def _symbols(self):
+        """(address, name) of all functions, in order."""
+        out = []
+        for line in (self.build / "System.map").read_text().splitlines():
+            address, kind, name = line.split()
+            if kind in "tTwW":
+                out.append((int(address, 16), name))
+        return sorted(out, key=lambda symbol: symbol[0])
+
+    def _owners(self):
+        """The object files that define each function."""
+        out = defaultdict(list)
+        archives = [path for path in ("vmlinux.a", "lib/lib.a", "arch/x86/lib/lib.a")
+                    if (self.build / path).exists()]
+        for line in self._tool("nm", "-A", "--defined-only", *archives).splitlines():
+            found = re.match(r"(\S+?):(\S+): \S+ ([tTwW]) (\S+)$", line)
+            if found:
+                archive, member, _, name = found.groups()
+                out[name].append(member if "/" in member else str(Path(archive).parent / member))
+        return out
+
+    def _readable(self, names):
+        """Demangled, and without what changes from one build to the next."""
+        mangled = sorted(name for name in names if name.startswith("_R"))
+        readable = dict.fromkeys(names)
+        text = self._tool("cxxfilt", stdin="\n".join(mangled) + "\n").splitlines() if mangled else []
+        readable.update(zip(mangled, (re.sub(r"\[[0-9a-f]{8,}\]", "", line) for line in text)))
+        return {name: new or re.sub(r"\.(llvm|cold|constprop|isra)\.[0-9.]+$", "", name)
+                for name, new in readable.items()}
+
+
+def read_marks(path):
+    """What the plugin wrote, by number: (instructions in user space, in timers, {address: (n, calls)})."""
+    marks, current = {}, None
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            words = line.split()
+            if words[0] == "mark":
+                current = {}
+                marks[int(words[1])] = (int(words[2]), int(words[3]), current)
+            else:
+                current[int(words[0], 16)] = (int(words[1]), int(words[2]))
+    return marks
+
+
+def window(row, mark, functions):
+    """One window: per I/O, the instructions of each function, and how often it was called."""
+    user, timer, counted = mark
+    merged = defaultdict(lambda: [0, 0])
+    for address, (instructions, calls) in counted.items():
+        both = merged[functions.at[address]]
+        both[0] += instructions
+        both[1] += calls
+    calls = {name: both[1] for (name, _), both in merged.items()}
+    ios = sum(calls.get(name, 0) for name in PER_IO[row.engine])
+    if ios < LEAST_IOS:
+        raise ValueError(f"{row.id}: only {ios} I/Os in a window")
+    return {
+        "ios": ios, "user": user / ios, "timer": timer / ios,
+        "functions": {key: (both[0] / ios, both[1] / ios) for key, both in merged.items()},
+    }
+
+
+def summary(windows):
+    """Medians over the windows of one implementation."""
+    functions = {}
+    for key in {key for w in windows for key in w["functions"]}:
+        both = [w["functions"].get(key, (0, 0)) for w in windows]
+        instructions = median(b[0] for b in both)
+        if instructions >= 0.05:
+            functions[key] = (instructions, median(b[1] for b in both))
+    totals = [sum(n for n, _ in w["functions"].values()) for w in windows]
+    parts = {}
+    for name in PARTS:
+        parts[name] = median(sum(n for key, (n, _) in w["functions"].items() if part(*key) == name)
+                             for w in windows)
+    return {
+        "ios": sum(w["ios"] for w in windows),
+        "windows": totals,
+        "kernel": median(totals),
+        "spread": stats.spread(totals),
+        "user": median(w["user"] for w in windows),
+        "timer": median(w["timer"] for w in windows),
+        "parts": parts,
+        "own": parts[OWN],
+        "functions": [
+            {"name": name, "object": where, "part": part(name, where),
+             "instructions": round(n, 2), "calls": round(calls, 4)}
+            for (name, where), (n, calls) in sorted(functions.items(), key=lambda item: -item[1][0])],
+    }
+
+
+def check_side(row, impl, side):
+    """The implementation that was asked for is the one that ran."""
+    if row.fs == "raw":
+        return
+    other = C_OBJECT if impl == "rust" else RUST_OBJECT
+    stray = sum(f["calls"] for f in side["functions"] if f["object"] == other)
+    if stray > 0.01 or side["own"] < 1:
+        raise ValueError(f"{row.id}: the switch said {impl}, and {stray:.2f} functions of the other ran")
+
+
+def digest(directories, functions, machine):
+    """All rows of the runs in these directories, each with what it adds to its raw row."""
+    entries = {}
+    rows = {row.id: row for row in bench_rows.all_rows(machine)}
+    runs = []
+    for directory in map(Path, directories):
+        run = json.loads((directory / "run.json").read_text())
+        runs.append(run)
+        marks = read_marks(directory / "counts")
+        for result in run["rows"]:
+            row = rows[result["id"]]
+            entry = entries[row.id] = {"fio": result["fio"]}
+            for impl in dict.fromkeys(w["impl"] for w in result["windows"]):
+                entry[impl] = summary([window(row, marks[w["mark"]], functions)
+                                       for w in result["windows"] if w["impl"] == impl])
+                check_side(row, impl, entry[impl])
+    out = {}
+    for row in rows.values():
+        if row.id not in entries:
+            continue
+        entry = out[row.id] = entries[row.id]
+        raw = entries.get(row.raw_id)
+        if row.fs != "raw" and raw:
+            entry["raw"], entry["raw_id"] = raw["c"]["kernel"], row.raw_id
+            for impl in ("c", "rust"):
+                if impl in entry:
+                    entry[impl]["added"] = entry[impl]["kernel"] - entry["raw"]
+            # Where the raw device takes more than the file system, there is nothing to divide by.
+            if "rust" in entry and entry.get("c", {}).get("added", 0) > 0:
+                entry["ratio"] = entry["rust"]["added"] / entry["c"]["added"]
+    return out, runs

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What makes the load in a guest: the switch, devices, file systems, and fio.
+
+run.py measures it by time, count.py by the instructions that it takes.
+Lines that begin with "@@ " are progress for the one who waits.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import rows as bench_rows  # noqa: E402
+
+SWITCH = Path("/sys/kernel/iomap/dio_impl")
+MNT = Path("/mnt/bench")
+CONFIGFS = Path("/sys/kernel/config")
+
+MIB = 1 << 20
+FILE_SIZE = 256 * MIB
+NULLB_MB = 512
+# A turn into fallocated space must not come round to what it wrote itself.
+UNWRITTEN_SIZE = 512 * MIB
+START_TIMEOUT = 30
+
+
+class Failed(Exception):
+    pass
+
+
+def say(text):
+    print(f"@@ {text}", flush=True)
+
+
+def sh(*argv):
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise Failed(f"{' '.join(map(str, argv))}: {done.stdout.strip()[-300:]}")
+
+
+# The switch
+
+AGAINST_ITSELF = False
+
+
+def implementations():
+    return ["c", "rust"] if SWITCH.exists() or AGAINST_ITSELF else ["c"]
+
+
+def set_impl(impl):
+    if SWITCH.exists() and not AGAINST_ITSELF:
+        SWITCH.write_text(impl)
+        shown = SWITCH.read_text().strip()
+        if shown != impl:
+            raise Failed(f"{SWITCH} says {shown!r} after {impl!r} was written")
+
+
+# Counters
+
+def io_bytes(read):
+    """Bytes that block devices were asked to read or write since boot."""
+    want = "pgpgin " if read else "pgpgout "
+    with open("/proc/vmstat", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(want):
+                return int(line[len(want):]) << 10
+    raise Failed(f"/proc/vmstat has no {want}(CONFIG_VM_EVENT_COUNTERS)")
+
+
+# Devices and file systems
+
+# Attributes of null_blk. Polled I/O needs a poll queue; what O_DSYNC costs depends on the cache of the
+# device, and on whether it can write through it. irqmode 1 completes from a soft interrupt, as most
+# devices do; 0 does it at once.
+NULLB = {
+    "poll": {"irqmode": 0, "poll_queues": 1},
+    "irq": {"irqmode": 1},
+    "fua": {"irqmode": 1, "cache_size": 16, "fua": 1},
+    "cache": {"irqmode": 1, "cache_size": 16, "fua": 0},
+}
+
+
+def make_nullb(kind):
+    """A memory-backed null_blk of a kind in NULLB: the name of its device."""
+    if not (CONFIGFS / "nullb").exists():
+        try:
+            sh("mount", "-t", "configfs", "none", CONFIGFS)
+        except Failed:
+            pass
+    if not (CONFIGFS / "nullb").exists():
+        raise Failed("no null_blk with configfs in this kernel")
+    nullb = CONFIGFS / "nullb" / f"nullb_{kind}"
+    nullb.mkdir()
+    attributes = {"size": NULLB_MB, "memory_backed": 1, "blocksize": 512, "queue_mode": 2,
+                  "submit_queues": 1, "hw_queue_depth": 128, **NULLB[kind]}
+    for name, value in [*attributes.items(), ("power", 1)]:
+        (nullb / name).write_text(str(value))
+    for name in (nullb.name, f"nullb{(nullb / 'index').read_text().strip()}"):
+        if Path("/sys/block", name).exists():
+            return name
+    raise Failed("null_blk made no block device")
+
+
+def queue(name):
+    """Where sysfs has the queue of a disk or of the disk that a partition is on."""
+    where = Path("/sys/class/block", name).resolve()
+    return (where.parent if (where / "partition").exists() else where) / "queue"
+
+
+def device_node(name):
+    node = Path("/dev", name)
+    if not node.exists():
+        major, minor = Path("/sys/class/block", name, "dev").read_text().split(":")
+        os.mknod(node, 0o600 | 0o060000, os.makedev(int(major), int(minor)))
+    return node
+
+
+def fill(path, size):
+    """Write every byte once, past the page cache."""
+    buffer = mmap.mmap(-1, MIB)
+    buffer.write(os.urandom(4096) * (MIB // 4096))
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
+    try:
+        for offset in range(0, size, MIB):
+            if os.pwrite(fd, buffer, offset) != MIB:
+                raise Failed(f"short write to {path}")
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class Disks:
+    """The disks in memory, by the name that rows have for them, made when they are first wanted."""
+
+    def __init__(self):
+        self.made = {}
+
+    def __getitem__(self, kind):
+        if kind not in self.made:
+            name = "ram0" if kind == "ram" else make_nullb(kind)
+            # Where nobody has written, a disk in memory has yet to allocate it.
+            fill(device_node(name), int(Path("/sys/block", name, "size").read_text()) * 512)
+            self.made[kind] = name
+        return self.made[kind]
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+ZERO_RANGE = 0x10
+
+
+def make_unwritten(fd):
+    """Turn the whole file back into fallocated, unwritten space."""
+    if LIBC.fallocate(fd, ZERO_RANGE, 0, UNWRITTEN_SIZE):
+        raise Failed(f"FALLOC_FL_ZERO_RANGE: {os.strerror(ctypes.get_errno())}")
+
+
+class Stage:
+    """A device, perhaps with a file system on it, for the rows that share it."""
+
+    def __init__(self, key, disks):
+        kind, self.fs, self.bounce, self.block = key
+        self.disk = disks[kind]
+        self.stable = queue(self.disk) / "stable_writes"
+
+    def __enter__(self):
+        node = device_node(self.disk)
+        if self.fs == "raw":
+            fill(node, FILE_SIZE)
+            self.path = node
+            return self
+        block = str(bench_rows.SIZES[self.block])
+        mkfs = {"ext4": ("mkfs.ext4", "-q", "-F", "-b", block,
+                         # no thread that zeroes in the background of the measurement
+                         "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"),
+                "xfs": ("mkfs.xfs", "-q", "-f", "-K", "-b", f"size={block}")}[self.fs]
+        # the last file system of the other kind must not be found again
+        sh("wipefs", "-aq", node)
+        sh(*mkfs, node)
+        if self.bounce:
+            self.stable.write_text("1")
+        MNT.mkdir(parents=True, exist_ok=True)
+        # With atime, whether a read looks at the clock depends on the second.
+        sh("mount", "-t", self.fs, "-o", "noatime", node, MNT)
+        self.path = MNT / "file"
+        fill(self.path, FILE_SIZE)
+        os.sync()
+        return self
+
+    def __exit__(self, *_):
+        if self.fs != "raw":
+            sh("umount", MNT)
+            if self.bounce:
+                self.stable.write_text("0")
+
+
+# One row
+
+class Target:
+    """The file or device that a row does its I/O on, in the state that the row wants it in."""
+
+    def __init__(self, row, stage):
+        self.row, self.path, self.size, self.fd = row, stage.path, FILE_SIZE, None
+        self.own = row.kind.endswith("unwritten") or row.kind == "append"
+        if self.own:
+            self.path, self.size = MNT / row.kind, UNWRITTEN_SIZE
+        elif row.kind == "deferred":
+            self.size -= MIB
+
+    def __enter__(self):
+        if self.own:
+            self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+            # fio lays out an empty file, and appends to one that is not.
+            os.write(self.fd, b"\0" * (MIB // 16))
+        elif self.row.kind == "deferred":
+            self.fd = os.open(self.path, os.O_RDONLY)
+        self.prepare()
+        return self
+
+    def prepare(self):
+        """Before each turn: what the last one wrote is unwritten again, what is to be cached is."""
+        if self.row.kind.endswith("unwritten"):
+            make_unwritten(self.fd)
+        if self.own:
+            # What came before is not left for the journal to do during the turn.
+            os.sync()
+        elif self.row.kind == "deferred":
+            os.posix_fadvise(self.fd, self.size, MIB, os.POSIX_FADV_RANDOM)
+            os.pread(self.fd, 4096, self.size + MIB // 2)
+
+    def __exit__(self, *_):
+        if self.fd is not None:
+            if not self.own:
+                os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(self.fd)
+        if self.own:
+            os.unlink(self.path)
+
+
+class Fio:
+    def __init__(self, row, target):
+        self.row = row
+        self.read = row.is_read
+        self.argv = ["fio", "--output-format=json", "--eta=never", "--name=row",
+                     *(f"--{option}" for option in row.fio(target.path, target.size)),
+                     # the timer, the console and this script have the other processor
+                     *(["--cpus_allowed=1"] if os.cpu_count() > 1 else [])]
+        self.start_bytes = io_bytes(self.read)
+        self.proc = subprocess.Popen(self.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                     text=True)
+
+    def wait_for_io(self):
+        """Until there is I/O at each of some looks in a row: a journal writes now and then as well."""
+        limit = time.monotonic() + START_TIMEOUT
+        last, looks = self.start_bytes, 0
+        while looks < 4:
+            self.alive()
+            if time.monotonic() > limit:
+                raise Failed(f"no I/O within {START_TIMEOUT} s")
+            time.sleep(0.005)
+            now = io_bytes(self.read)
+            looks = looks + 1 if now - last >= self.row.bytes else 0
+            last = now
+
+    def alive(self):
+        if self.proc.poll() is not None:
+            out, err = self.proc.communicate()
+            raise Failed(f"fio: {complaint(out, err)}")
+
+    def stop(self):
+        """The bytes fio says it moved."""
+        self.alive()
+        self.proc.send_signal(signal.SIGINT)
+        try:
+            out, err = self.proc.communicate(timeout=START_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            raise Failed("fio does not stop") from None
+        try:
+            job = json.loads(out[out.index("{"):])["jobs"][0]
+        except ValueError:
+            raise Failed(f"fio: {complaint(out, err)}") from None
+        if job["error"]:
+            raise Failed(f"fio: {os.strerror(job['error'])}")
+        return job["read" if self.read else "write"]["io_bytes"]
+
+    def kill(self):
+        if self.proc.poll() is None:
+            self.proc.kill()
+        self.proc.communicate()
+
+
+def complaint(out, err):
+    lines = [line for line in (err + "\n" + out).splitlines()
+             if line.strip() and line.strip()[0] not in '{}[]"']
+    text = lines[0].strip()[-300:] if lines else "it ended without a word"
+    return text.replace("fio: ", "")
+
+
+# All rows
+
+def clock(seconds):
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def each_row(rows, disks, measure, describe):
+    """What measure(row, stage) says of each row, stage by stage, and the rows that failed."""
+    results, failures = [], []
+    began = time.monotonic()
+
+    def failed(row, why):
+        failures.append({"id": row.id, "error": str(why)})
+        say(f"FAILED {row.id}: {why}")
+
+    for key in dict.fromkeys(row.stage for row in rows):
+        mine = [row for row in rows if row.stage == key]
+        try:
+            with Stage(key, disks) as stage:
+                for row in mine:
+                    done = len(results) + len(failures)
+                    left = (time.monotonic() - began) / done * (len(rows) - done) if done > 3 else 0
+                    try:
+                        result = measure(row, stage)
+                    except (Failed, OSError) as error:
+                        failed(row, error)
+                        continue
+                    results.append(result)
+                    say(f"{done + 1}/{len(rows)}{f', {clock(left)} left' if left else ''}: "
+                        f"{row.id}{describe(row, result)}")
+        except (Failed, OSError) as error:
+            # without its device or file system none of the rest can run
+            known = {entry["id"] for entry in [*results, *failures]}
+            for row in mine:
+                if row.id not in known:
+                    failed(row, error)
+    return results, failures
+
+
+def environment():
+    """What it ran on, for the report."""
+    uname = os.uname()
+    return {
+        "kernel": {"release": uname.release, "version": uname.version, "machine": uname.machine,
+                   "banner": Path("/proc/version").read_text().strip(),
+                   "cmdline": Path("/proc/cmdline").read_text().strip()},
+        "guest": {"cpus": os.cpu_count(),
+                  "cpu": next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").open()
+                               if line.startswith("model name")), "unknown"),
+                  "fio": subprocess.run(["fio", "--version"], stdout=subprocess.PIPE,
+                                        text=True).stdout.strip(),
+                  "memory_kb": int(Path("/proc/meminfo").read_text().split()[1])},
+    }
+
+
+def save(path, document):
+    partial = path.with_suffix(".tmp")
+    partial.write_text(json.dumps(document, indent=1) + "\n")
+    partial.rename(path)

@@ -1,0 +1,140 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Counts the instructions of direct I/O, in C and in Rust, on x86_64: QEMU runs the kernel and a plugin
+# of ours counts, by function. Counts are exact, so that what else runs on this machine does not matter.
+#
+#   count.sh bench       "make bench MACHINE=qemu": every row, and what it adds to the raw device
+#   count.sh profile     "make profile": a few rows by function (ROW="ext4 overwrite 4k registered")
+#   count.sh budget      "make count": is Rust as good as bench/budget says? (WRITE=1)
+#   count.sh seeds       "make bench SEEDS=1": the experiments of bench/seeds.py
+#
+#   QUICK=1 FS= IO= BS=  pick rows of the benchmark; bench/rows.py lists what there is
+#   KSRC=                your own kernel tree
+#
+# Results go to results/<time>-bench/ (-profile, -count), and results/latest (latest-profile,
+# latest-count) points there.
+# In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
+{
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+start=$(date +%s)
+what=${1:-bench}
+bench=/project/tools/testing/iomap/bench
+select=(--machine=qemu) options=()
+case $what in
+bench)
+	for v in FS IO BS; do
+		[[ ${!v:-} =~ ^[A-Za-z0-9_,\ -]*$ ]] || die "$v=${!v}: a list of names separated by commas is wanted"
+	done
+	select+=("--fs=${FS:-}" "--io=${IO:-}" "--bs=${BS:-}")
+	case ${QUICK:-} in
+	'' | 0 | n) ;;
+	*) select+=(--quick) ;;
+	esac
+	;;
+profile)
+	if [ -n "${ROW:-}" ]; then
+		select+=("--find=$ROW")
+	else
+		select+=("--find=ext4 xfs read overwrite 4k registered")
+	fi
+	;;
+budget)
+	select+=(--bs=4k,16k)
+	options=(--sides=rust)
+	;;
+seeds)
+	select=(--machine=seeds)
+	options=(--machine=seeds --repeats=2)
+	;;
+*) die "usage: $0 bench|profile|budget|seeds" ;;
+esac
+need_root "$@"
+flavour=x86-bench
+
+"$IOMAP_DIR/root.sh"
+in_root python3 -B $bench/rows.py "${select[@]}" >"$CACHE/count-rows" </dev/null || exit 1
+rows=$(in_root python3 -B $bench/rows.py "${select[@]}" --list </dev/null)
+
+log=$CACHE/plugin.log
+in_root rustc --edition=2021 -O --crate-type=cdylib --crate-name=iomap_count -Dwarnings \
+	-o /cache/libiomap_count.so $bench/plugin/lib.rs >"$log" 2>&1 </dev/null ||
+	die "the plugin of QEMU could not be built: $(grep -m 1 '^error' "$log"); see $log"
+"$IOMAP_DIR/build.sh" "$flavour"
+
+lock bench
+out=/cache/${BUILD##*/}/$flavour
+mapfile -t cpus < <(processors)
+n=${#cpus[@]}
+[ "$n" -le 2 ] || n=2
+trap stop_guests INT TERM HUP
+for ((i = 0; i < n; i++)); do
+	run=$CACHE/run/count-$i
+	mkdir -p "$run"
+	rm -f "$run/run.json" "$run/counts"
+	(
+		status=0
+		GUEST_CPUS=1 GUEST_MEM=${GUEST_MEM:-3G} \
+			GUEST_ACCEL=tcg,thread=single \
+			GUEST_APPEND="brd.rd_nr=1 brd.rd_size=1048576 ${GUEST_APPEND:-}" \
+			GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_count.so,map=$out/System.map,out=/cache/run/count-$i/counts" \
+			run_guest "$flavour" "$run" 1800 python3 -B $bench/count.py --out "/cache/run/count-$i/run.json" \
+			--rows "$(tr '\n' ',' <<<"$rows")" --shard "$i/$n" "${options[@]}" ${COUNT_ARGS:-} || status=$?
+		echo $status >"$run/guest-status"
+	) &
+	guests+=($!)
+done
+for g in "${guests[@]}"; do
+	wait "$g" || :
+done
+guests=()
+trap - INT TERM HUP
+runs=() status=0
+for ((i = 0; i < n; i++)); do
+	run=$CACHE/run/count-$i
+	s=$(cat "$run/guest-status" 2>/dev/null || echo 130)
+	[ "$s" -le "$status" ] || status=$s
+	if [ -s "$run/run.json" ]; then
+		runs+=("/cache/run/count-$i")
+	else
+		# 124 and 125 have already said why
+		[ "$s" -ge 124 ] || guest_failed "$run/console.log" "the counting ended without a result"
+		exit 1
+	fi
+done
+
+about_run "$start"
+about+=("--build=$out" "--llvm=$LLVM_MAJOR" "--qemu=$(in_root qemu-system-x86_64 --version </dev/null | sed -n 's/.* version \([^ (]*\).*/\1/p')")
+case $what in
+bench)
+	publish "$start" bench latest
+	program=(count_report.py "--left-out=$([ "$(wc -l <"$CACHE/count-rows")" -le 1 ] || cat "$CACHE/count-rows")")
+	;;
+profile)
+	publish "$start" profile latest-profile
+	program=(by_function.py)
+	;;
+seeds)
+	publish "$start" bench latest
+	program=(seeds.py)
+	;;
+budget)
+	publish "$start" count latest-count
+	program=(budget.py --budget="$bench/budget")
+	[ -z "${WRITE:-}" ] || program+=(--write)
+	;;
+esac
+echo
+in_root python3 -B "$bench/${program[0]}" "${runs[@]}" "--out=/project/$results" "${about[@]}" "${program[@]:1}" </dev/null || {
+	s=$?
+	[ "$what" = budget ] || die "the report could not be made; what was counted is in $CACHE/run/count-*"
+	status=$s
+}
+for ((i = 0; i < n; i++)); do
+	cp "$CACHE/run/count-$i/console.log" "$PROJECT/$results/console-$i.log"
+done
+give_back "$PROJECT/results" 2>/dev/null || :
+echo
+say "results: $results/"
+exit $status
+}
