@@ -45,7 +45,7 @@ budget)
 	;;
 seeds)
 	select=(--machine=seeds)
-	options=(--machine=seeds --repeats=2)
+	options=(--machine=seeds)
 	;;
 *) die "usage: $0 bench|profile|budget|seeds" ;;
 esac

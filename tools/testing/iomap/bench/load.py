@@ -79,7 +79,8 @@ def io_bytes(read):
 # device, and on whether it can write through it. irqmode 1 completes from a soft interrupt, as most
 # devices do; 0 does it at once.
 NULLB = {
-    "poll": {"irqmode": 0, "poll_queues": 1},
+    # Whoever polls cannot wait for a request to become free.
+    "poll": {"irqmode": 0, "poll_queues": 1, "hw_queue_depth": 1024},
     "irq": {"irqmode": 1},
     "fua": {"irqmode": 1, "cache_size": 16, "fua": 1},
     "cache": {"irqmode": 1, "cache_size": 16, "fua": 0},
@@ -241,6 +242,10 @@ class Target:
             os.close(self.fd)
         if self.own:
             os.unlink(self.path)
+            # XFS takes it apart in the background, and sooner if somebody asks for free space.
+            os.sync()
+            os.statvfs(MNT)
+            time.sleep(0.3)
 
 
 class Fio:

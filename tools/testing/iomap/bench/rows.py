@@ -205,7 +205,7 @@ MACHINES = {"uml": _timed, "device": _timed, "qemu": _counted, "seeds": _seeds}
 
 def all_rows(machine="uml"):
     if machine == "seeds":
-        return list(_seeds())
+        return _by_stage(list(_seeds()))
     rows = []
     for fs in FILESYSTEMS:
         for kind, engine, bs in MACHINES[machine]():
@@ -216,11 +216,15 @@ def all_rows(machine="uml"):
             if row.bounce and fs != "xfs":
                 continue
             rows.append(row)
-    # stages in the order in which they first appear, rows of one stage together
+    return _by_stage(rows)
+
+
+def _by_stage(rows):
+    """Stages in the order in which they first appear, and in each what ages a file system last."""
     order = {}
     for row in rows:
         order.setdefault(row.stage, len(order))
-    return sorted(rows, key=lambda row: order[row.stage])
+    return sorted(rows, key=lambda row: (order[row.stage], row.journal))
 
 
 def _quick(row):

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Is the Rust path as cheap as the file "budget" says it is?
+
+The budget has, for each row, the instructions of the path's own code for each
+I/O and what the row adds to the raw device; below it, what these are made of,
+so that a row that costs more can say where. A row may take 1 % more.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import count_report  # noqa: E402
+import counts  # noqa: E402
+
+ALLOWED = 0.01
+# What grew by less than this is not worth a word.
+NOISE = 1
+HEAD = """\
+# Instructions that the Rust path takes for each I/O on x86_64, by row: the path's own code, and what the
+# row adds to the raw device. Below each row, what makes it up: own functions, and (other parts of the
+# kernel) with the raw row's share taken off. "make count" fails when a row takes 1 % more.
+# "make count WRITE=1" writes this file; a figure that rises wants its reason in the commit message.
+"""
+
+
+def parse(text):
+    """{row: {"own": n, "added": n, "made_of": {name: n}}} of the file."""
+    out, row = {}, None
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, *values = line.rsplit(maxsplit=1) if line[0].isspace() else line.split()
+        try:
+            if line[0].isspace():
+                out[row]["made_of"][name.strip()] = float(values[0])
+            else:
+                own, own_value, added, added_value = values
+                if (own, added) != ("own", "added"):
+                    raise ValueError
+                row = name
+                out[row] = {"own": float(own_value), "added": float(added_value), "made_of": {}}
+        except (KeyError, ValueError, IndexError):
+            raise ValueError(f"line {number} is not understood: {line}") from None
+    return out
+
+
+def measured(rows):
+    """The same of a run."""
+    out = {}
+    for row_id, entry in rows.items():
+        if "raw" not in entry:
+            continue
+        side, raw = entry["rust"], rows[entry["raw_id"]]["c"]
+        made_of = {f["name"]: f["instructions"] for f in side["functions"]
+                   if f["part"] == counts.OWN and f["instructions"] >= 0.5}
+        for part in counts.PARTS[1:]:
+            made_of[f"({part})"] = side["parts"][part] - raw["parts"][part]
+        out[row_id] = {"own": side["own"], "added": side["added"], "made_of": made_of}
+    return out
+
+
+def text(figures):
+    out = [HEAD]
+    for row_id, row in figures.items():
+        out.append(f"{row_id} own {row['own']:.1f} added {row['added']:.1f}")
+        out += [f"    {name} {value:.1f}" for name, value in row["made_of"].items()]
+        out.append("")
+    return "\n".join(out)
+
+
+def culprit(budget, found, own_only):
+    """The functions or parts that grew most, in words."""
+    names = {**budget, **found}
+    growth = {name: found.get(name, 0) - budget.get(name, 0) for name in names
+              if not (own_only and name.startswith("("))}
+    worst = sorted((name for name in growth if growth[name] > NOISE), key=lambda name: -growth[name])[:3]
+    return ", ".join(f"{name} {growth[name]:+.0f}" for name in worst) or "no single function"
+
+
+def check(budget, found):
+    """Lines (verdict, row, text), one for each figure of each row: ok, FAIL, or better."""
+    for row_id, row in found.items():
+        if row_id not in budget:
+            yield "FAIL", row_id, "has no budget: make count WRITE=1"
+            continue
+        for what in ("own", "added"):
+            limit, is_now = budget[row_id][what], row[what]
+            name = "own code" if what == "own" else "added to the raw device"
+            said = f"{name} {is_now:.0f}, budget {limit:.0f} ({100 * (is_now / limit - 1):+.1f} %)"
+            if is_now > limit * (1 + ALLOWED):
+                yield "FAIL", row_id, f"{said}: {culprit(budget[row_id]['made_of'], row['made_of'], what == 'own')}"
+            elif is_now < limit * (1 - ALLOWED):
+                yield "better", row_id, f"{said}: tighten the budget with make count WRITE=1"
+            else:
+                yield "ok", row_id, said
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    count_report.add_arguments(parser)
+    parser.add_argument("--out", required=True, type=Path, help="folder to write to")
+    parser.add_argument("--budget", required=True, type=Path)
+    parser.add_argument("--write", action="store_true", help="take what was measured as the budget")
+    args = parser.parse_args()
+    doc = count_report.document(args)
+    found = measured(doc["rows"])
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "count.json").write_text(json.dumps(doc, indent=1) + "\n")
+    try:
+        budget = parse(args.budget.read_text()) if args.budget.exists() else {}
+    except ValueError as error:
+        sys.exit(f"error: {args.budget.name}: {error}")
+    if args.write:
+        # What was not measured this time stays.
+        partial = args.budget.with_suffix(".tmp")
+        partial.write_text(text({**budget, **found}))
+        partial.rename(args.budget)
+        print(f"{len(found)} rows written to tools/testing/iomap/bench/budget")
+        return
+    passed = failed = 0
+    for verdict, row_id, said in check(budget, found):
+        print(f"{verdict:<6} {row_id}: {said}")
+        failed += verdict == "FAIL"
+        passed += verdict != "FAIL"
+    for failure in doc["failures"]:
+        print(f"FAIL   {failure['id']}: {failure['error']}")
+        failed += 1
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
