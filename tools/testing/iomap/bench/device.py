@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Measures C and Rust direct I/O on a device of this machine, which runs our kernel.
+
+The rows are those of run.py. Each is measured twice: for IOPS, with the switch
+turned under one fio that does not read the clock, and for latency, with a fio
+for each implementation that does. The device is overwritten.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import load  # noqa: E402
+import rows as bench_rows  # noqa: E402
+import run  # noqa: E402
+from load import Failed  # noqa: E402
+
+# Seconds of fio for each implementation, in both of two turns.
+LATENCY_SECONDS = 1
+PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+# The file, the space that is written into, and what a file system takes for itself.
+LEAST_BYTES = load.FILE_SIZE + load.UNWRITTEN_SIZE + 256 * load.MIB
+PROGRAMS = {"fio": "fio", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "wipefs": "util-linux",
+            "blkid": "util-linux"}
+
+
+class Refused(Exception):
+    """One line for the person who called."""
+
+
+def name_of(device):
+    """The name of a block device in sysfs."""
+    try:
+        info = os.stat(device)
+    except OSError as error:
+        raise Refused(f"DEVICE={device}: {error.strerror}") from None
+    if not stat.S_ISBLK(info.st_mode):
+        raise Refused(f"DEVICE={device} is no block device")
+    return Path(f"/sys/dev/block/{os.major(info.st_rdev)}:{os.minor(info.st_rdev)}").resolve().name
+
+
+def parts_of(name):
+    """A disk and its partitions, as names in sysfs."""
+    where = Path("/sys/class/block", name).resolve()
+    return [name, *(path.parent.name for path in where.glob("*/partition"))]
+
+
+def number_of(name):
+    return Path("/sys/class/block", name, "dev").read_text().strip()
+
+
+def check_unused(device, name):
+    """Nobody else has anything to do with the device, and nothing is divided on it."""
+    numbers = {number_of(part): part for part in parts_of(name)}
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        words = line.split()
+        if words[2] in numbers:
+            raise Refused(f"/dev/{numbers[words[2]]} is mounted on {words[4]}: umount it, or take another device")
+    for part in numbers.values():
+        holders = [path.name for path in Path("/sys/class/block", part, "holders").glob("*")]
+        if holders:
+            raise Refused(f"/dev/{part} is in use by {', '.join(holders)}: take another device")
+    if len(numbers) > 1:
+        raise Refused(f"{device} has a partition table: name one of its partitions, or wipe it: wipefs -a {device}")
+    try:
+        # Whoever mounts it, swaps to it or builds on it has it open in this way.
+        os.close(os.open(device, os.O_RDWR | os.O_EXCL))
+    except OSError as error:
+        why = "is in use (swap, a volume, a mount elsewhere)" if error.errno == 16 else f"cannot be opened: {error.strerror}"
+        raise Refused(f"{device} {why}: take another device") from None
+    table = subprocess.run(["blkid", "-p", "-s", "PTTYPE", "-o", "value", device], stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL, text=True).stdout.strip()
+    if table:
+        raise Refused(f"{device} has a partition table ({table}): wipe it if it is not needed: wipefs -a {device}")
+
+
+def check(device, confirm):
+    """The name of the device, if it may be overwritten. Raises Refused with what to do."""
+    if os.geteuid():
+        raise Refused(f"root is needed: sudo make bench DEVICE={device}")
+    name = name_of(device)
+    if not load.SWITCH.exists():
+        raise Refused(f"this kernel ({os.uname().release}) has no {load.SWITCH}: build and boot one with CONFIG_IOMAP_DIO_COMPARE=y")
+    for program, package in PROGRAMS.items():
+        if not shutil.which(program):
+            raise Refused(f"{program} is missing: apt-get install {package}")
+    check_unused(device, name)
+    size = int(Path("/sys/class/block", name, "size").read_text()) * 512
+    if size < LEAST_BYTES:
+        raise Refused(f"{device} has {size // load.MIB} MiB, and {LEAST_BYTES // load.MIB} are needed")
+    if confirm != device:
+        raise Refused(f"everything on {device} will be overwritten: if that is meant, add CONFIRM={device}")
+    return name
+
+
+def available(rows, name):
+    """The rows that the device can do, and lines about the others."""
+    queue = load.queue(name)
+    block = int((queue / "logical_block_size").read_text())
+    poll = (queue / "io_poll").read_text().strip() == "1"
+    notes = []
+    for why, unfit in ((f"{name} has no poll queues", lambda row: row.engine == "poll" and not poll),
+                       (f"{name} has blocks of {block} bytes", lambda row: row.bytes < block)):
+        gone = [row for row in rows if unfit(row)]
+        if gone:
+            notes.append(f"{len(gone)} rows left out, for {why}: " + " ".join(row.id for row in gone))
+        rows = [row for row in rows if row not in gone]
+    return rows, notes
+
+
+def percentile(bins, share):
+    """The latency, in microseconds, that this share of the I/Os did not exceed."""
+    left = share * sum(bins.values())
+    for nanoseconds in sorted(bins):
+        left -= bins[nanoseconds]
+        if left <= 0:
+            return nanoseconds / 1000
+    return None
+
+
+def latency_job(row, target):
+    """The job of the row with the clock on, and an end."""
+    own = {"gtod_reduce": "0", "runtime": str(LATENCY_SECONDS)}
+    if target.own:
+        # Once through what is fallocated, or less.
+        own["time_based"] = "0"
+    return ["fio", "--output-format=json+", "--eta=never", "--name=row",
+            *(f"--{key}={own.get(key, value)}" for key, _, value in
+              (option.partition("=") for option in row.fio(target.path, target.size)))]
+
+
+def latency(row, stage, sides):
+    """Percentiles of each side: of two fios each, C, Rust, Rust, C."""
+    bins = {side: Counter() for side in sides}
+    for side in [*sides, *sides[::-1]]:
+        with load.Target(row, stage) as target:
+            load.set_impl(side)
+            done = subprocess.run(latency_job(row, target), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  timeout=load.START_TIMEOUT + 10 * LATENCY_SECONDS)
+        try:
+            job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+            found = job["read" if row.is_read else "write"]["clat_ns"]["bins"]
+        except (ValueError, KeyError):
+            raise Failed(f"fio: {load.complaint(done.stdout, done.stderr)}") from None
+        bins[side].update({int(ns): count for ns, count in found.items()})
+    return {"latency": {side: {name: percentile(bins[side], share) for name, share in PERCENTILES.items()}
+                        for side in sides}}
+
+
+def model(name):
+    """What the device calls itself."""
+    where = Path("/sys/class/block", name).resolve()
+    for path in (where / "device/model", where.parent / "device/model"):
+        if path.exists():
+            return path.read_text().strip()
+    return "unknown model"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    bench_rows.add_arguments(parser)
+    parser.add_argument("--device", required=True)
+    parser.add_argument("--confirm", default="")
+    parser.add_argument("--results", required=True, type=Path)
+    parser.add_argument("--date", default="")
+    parser.add_argument("--commit", default="")
+    parser.add_argument("--dirty", action="store_true")
+    args = parser.parse_args()
+    args.budget = 0
+    try:
+        name = check(args.device, args.confirm)
+        rows, notes = bench_rows.select(args.fs, args.io, args.bs, args.quick, args.machine)
+    except (Refused, ValueError) as error:
+        sys.exit(f"error: {error}")
+    rows, unfit = available(rows, name)
+    if not rows:
+        sys.exit(f"error: no row is left for {args.device}: " + "; ".join(unfit))
+
+    # A kill must not leave the file system mounted, nor the switch as it happened to be.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(130))
+    before = load.SWITCH.read_text()
+    try:
+        document = run.run(rows, [*notes, *unfit], dict.fromkeys(("ram", "poll"), name), args, latency)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    finally:
+        load.SWITCH.write_text(before)
+    document["device"] = f"{args.device}, {model(name)}"
+    out = args.results / (args.date.replace("-", "").replace(":", "") + "-bench" if args.date
+                          else time.strftime("%Y%m%dT%H%M%SZ-bench", time.gmtime()))
+    out.mkdir(parents=True, exist_ok=True)
+    load.save(out / "run.json", document)
+    latest = args.results / "latest"
+    latest.unlink(missing_ok=True)
+    latest.symlink_to(out.name)
+    done = subprocess.run([sys.executable, "-B", Path(__file__).with_name("report.py"), out / "run.json", "--out", out,
+                           "--config", f"/boot/config-{os.uname().release}", "--date", args.date,
+                           "--commit", args.commit, *(["--dirty"] if args.dirty else [])])
+    print(f"\nresults: results/{out.name}/, also as results/latest/")
+    sys.exit(done.returncode or bool(document["failures"]))
+
+
+if __name__ == "__main__":
+    main()
