@@ -41,7 +41,7 @@ profile)
 	;;
 budget)
 	select+=(--bs=4k,16k)
-	options=(--sides=rust)
+	options=(--sides=rust --repeats=3)
 	;;
 seeds)
 	select=(--machine=seeds)

@@ -208,7 +208,7 @@ class Target:
 
     def __init__(self, row, stage):
         self.row, self.path, self.size, self.fd = row, stage.path, FILE_SIZE, None
-        self.own = row.kind.endswith("unwritten") or row.kind == "append"
+        self.own = "unwritten" in row.kind or row.kind == "append"
         if self.own:
             self.path, self.size = MNT / row.kind, UNWRITTEN_SIZE
         elif row.kind == "deferred":
@@ -226,7 +226,7 @@ class Target:
 
     def prepare(self):
         """Before each turn: what the last one wrote is unwritten again, what is to be cached is."""
-        if self.row.kind.endswith("unwritten"):
+        if "unwritten" in self.row.kind:
             make_unwritten(self.fd)
         if self.own:
             # What came before is not left for the journal to do during the turn.

@@ -27,7 +27,10 @@ ENGINES = {
 KINDS = {
     "randread": "random read",
     "randwrite": "random overwrite",
+    "overwrite-1": "random overwrite, one in flight",
     "unwritten": "write into fallocated space",
+    # Of several in flight, XFS has those wait that are tried while another changes the extents.
+    "unwritten-1": "write into fallocated space, one in flight",
     "append": "append",
     "dsync": "O_DSYNC random overwrite",
     "dsync-fua": "O_DSYNC random overwrite, cache with FUA",
@@ -46,7 +49,7 @@ KINDS = {
 }
 # "BS=4k IO=bounce" reads better than both names of it.
 ALIASES = {"bounce": ("bounce-read", "bounce-write"), "read": ("randread",), "write": ("randwrite",),
-           "overwrite": ("randwrite",), "fallocated": ("unwritten",),
+           "overwrite": ("randwrite",), "fallocated": ("unwritten", "unwritten-1"),
            "registered": ("fixedbufs",), "plain": ("io_uring",), "polled": ("poll",)}
 
 FILESYSTEMS = {"raw": "block device", "ext4": "ext4", "xfs": "XFS"}
@@ -88,7 +91,8 @@ class Row:
     @property
     def journal(self):
         """Does each I/O change what the file system knows of the file?"""
-        return self.fs != "raw" and self.kind.endswith(("unwritten", "append", "dsync-flush"))
+        return self.fs != "raw" and self.kind in ("unwritten", "unwritten-1", "subblock-unwritten", "append",
+                                                  "dsync-flush")
 
     @property
     def device(self):
@@ -106,21 +110,22 @@ class Row:
         if self.in_flight:
             return self.in_flight
         # Of those that append to one file, all but one would wait for that one.
-        if self.engine == "psync" or self.kind == "append":
+        if self.engine == "psync" or self.kind == "append" or self.kind.endswith("-1"):
             return 1
         return 8 if self.bytes >= 1 << 20 else 64
 
     @property
     def raw_id(self):
         """The same I/O on the bare device: the ceiling this row is held against."""
-        kind = {"unwritten": "randwrite", "append": "randwrite",
+        kind = {"unwritten": "randwrite", "unwritten-1": "overwrite-1",
+                "append": "randwrite" if self.engine == "psync" else "overwrite-1",
                 "bounce-read": "randread", "bounce-write": "randwrite"}
         return f"raw/{kind.get(self.kind, self.kind)}/{self.engine}/{self.bs}"
 
     def fio(self, filename, size):
         """The fio job, as a list of option=value."""
         # In order where the extent tree would grow, or where a paper did so.
-        order = "" if self.kind in ("unwritten", "append") or self.kind.startswith("seq") else "rand"
+        order = "" if self.kind in ("unwritten", "unwritten-1", "append") or self.kind.startswith("seq") else "rand"
         rw = order + ("read" if self.is_read else "write")
         job = [
             f"filename={filename}", f"rw={rw}", f"bs={self.bytes}", f"size={size}",
@@ -172,9 +177,11 @@ def _counted():
                 yield kind, engine, bs
     for engine in ("fixedbufs", "libaio", "psync"):
         yield "subblock", engine, "2k"
+    for kind in ("overwrite-1", "unwritten-1", "append", "dsync-fua", "dsync-flush"):
+        for bs in ("4k", "16k"):
+            yield kind, "fixedbufs", bs
     for kind in ("unwritten", "append", "dsync-fua", "dsync-flush"):
-        for engine, bs in (("fixedbufs", "4k"), ("fixedbufs", "16k"), ("psync", "4k")):
-            yield kind, engine, bs
+        yield kind, "psync", "4k"
     for kind in ("bounce-read", "bounce-write"):
         for bs in ("4k", "16k", "64k"):
             yield kind, "fixedbufs", bs

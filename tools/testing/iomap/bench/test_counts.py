@@ -170,6 +170,12 @@ class Budget(unittest.TestCase):
     def test_better(self):
         self.assertEqual(self.verdicts(self.change(own=200.0))[0][0], "better")
 
+    def test_total(self):
+        figures = {ROW: {"own": 250.0, "total": 18000.0, "made_of": {"x": 250.0}}}
+        self.assertEqual(budget.parse(budget.text(figures)), figures)
+        self.assertEqual([v for v, *_ in budget.check(figures, {ROW: {**figures[ROW], "total": 18300.0}})], ["ok", "FAIL"])
+        self.assertEqual([v for v, *_ in budget.check(figures, self.figures)], ["ok", "FAIL"])
+
     def test_new_row(self):
         self.assertEqual(next(budget.check({}, self.figures))[0], "FAIL")
 
