@@ -76,12 +76,12 @@ def io_bytes(read):
 # Devices and file systems
 
 # Attributes of null_blk. Polled I/O needs a poll queue; what O_DSYNC costs depends on the cache of the
-# device, and on whether it can write through it. irqmode 1 completes from a soft interrupt, as most
-# devices do; 0 does it at once.
+# device, and on whether it can write through it. irqmode 1 completes from a soft interrupt soon
+# after submission, 2 some time later, as a device does; 0 does it at once.
 NULLB = {
     # Whoever polls cannot wait for a request to become free.
     "poll": {"irqmode": 0, "poll_queues": 1, "hw_queue_depth": 1024},
-    "irq": {"irqmode": 1},
+    "irq": {"irqmode": 2, "completion_nsec": 10000},
     "fua": {"irqmode": 1, "cache_size": 16, "fua": 1},
     "cache": {"irqmode": 1, "cache_size": 16, "fua": 0},
 }

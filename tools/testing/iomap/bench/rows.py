@@ -44,7 +44,7 @@ KINDS = {
     "seq-bounce-read": "bounce buffer read in order",
     "seq-bounce-write": "bounce buffer overwrite in order",
     "subblock-unwritten": "2k write into fallocated space",
-    "inline": "random overwrite, completed by a soft interrupt",
+    "inline": "random overwrite, completed by a soft interrupt some time later",
     "deferred": "the same of a file with cached pages, completed by a worker",
 }
 # "BS=4k IO=bounce" reads better than both names of it.

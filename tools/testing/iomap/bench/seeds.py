@@ -151,7 +151,7 @@ EXPERIMENTS = (
      ["file system", "engine", "depth", "published gain", *with_sides(("off", "on", "gain"))]),
     (deferred, "Deferred completion",
      "Jens Axboe (July 2023) found up to 37 % more throughput at low depth when 4k random writes need not be completed by a "
-     "worker. Counted: overwrites on a device that completes from a soft interrupt; deferred to a worker, because the file has "
+     "worker. Counted: overwrites on a device that completes 10 us later from a soft interrupt; deferred to a worker, because the file has "
      "cached pages, and inline.",
      ["file system", "depth", "published gain", *with_sides(("deferred", "inline", "gain"))]),
     (systems, "ext4 beside XFS",

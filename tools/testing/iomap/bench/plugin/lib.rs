@@ -12,8 +12,9 @@
 //! line `ADDRESS INSTRUCTIONS CALLS` for each function that ran.
 //!
 //! - `USER` is the number of instructions outside of the kernel.
-//! - `TIMER` is the number of instructions of timer interrupts, soft interrupts behind them included.
-//!   They are the work of the clock and not of the load, so that they are in no function's count.
+//! - `TIMER` is the number of instructions of timer interrupts, soft interrupts behind them included,
+//!   up to where a soft interrupt ends I/O. They are the work of the clock and not of the load, so that
+//!   they are in no function's count.
 //! - A function is called as often as its first instruction executes.
 //!
 //! An instruction that repeats itself (`rep movsb`) counts once. A guest processor without ERMS and
@@ -39,8 +40,11 @@ const MARK: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0xd1, 0xc0, 0x10, 0x00];
 /// Where the kernel is mapped; its functions lie above, user space below.
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
-/// The function that a timer interrupt begins with, and the one that it has come to its end in.
-const TIMER: [&str; 2] = ["asm_sysvec_apic_timer_interrupt", "irqentry_exit"];
+/// The function that a timer interrupt begins with.
+const TIMER_BEGIN: &str = "asm_sysvec_apic_timer_interrupt";
+
+/// The functions in which it has come to its end, or to I/O.
+const TIMER_END: [&str; 2] = ["irqentry_exit", "blk_done_softirq"];
 
 /// The counters, as QEMU keeps them: at index 0 for user space, at 1 for what lies in no function,
 /// then for each function; and behind those, in the same order, the calls.
@@ -48,7 +52,8 @@ struct Counters {
     score: *mut qemu::Scoreboard,
     /// The first address of each function, in order.
     starts: Vec<u64>,
-    timer: [u64; 2],
+    timer_begin: u64,
+    timer_end: [u64; 2],
     progress: Mutex<Progress>,
 }
 
@@ -212,9 +217,9 @@ unsafe extern "C" fn on_translate(block: *mut qemu::Block, _: *mut c_void) {
                 );
             };
 
-            if address == counters.timer[0] {
+            if address == counters.timer_begin {
                 call(on_timer_begin);
-            } else if address == counters.timer[1] {
+            } else if counters.timer_end.contains(&address) {
                 call(on_timer_end);
             }
             add(index);
@@ -268,7 +273,8 @@ fn install(args: &[&str]) -> Result<Counters, String> {
             .copied()
             .ok_or_else(|| format!("{path} has no {name}"))
     };
-    let timer = [find(TIMER[0])?, find(TIMER[1])?];
+    let timer_begin = find(TIMER_BEGIN)?;
+    let timer_end = [find(TIMER_END[0])?, find(TIMER_END[1])?];
 
     let path = argument(args, "out")?;
     let out = fs::File::create(path).map_err(|error| format!("{path}: {error}"))?;
@@ -278,7 +284,8 @@ fn install(args: &[&str]) -> Result<Counters, String> {
         // SAFETY: QEMU has called `qemu_plugin_install()`.
         score: unsafe { qemu::qemu_plugin_scoreboard_new(size) },
         starts,
-        timer,
+        timer_begin,
+        timer_end,
         progress: Mutex::new(Progress {
             out: BufWriter::new(out),
             mark: 0,
