@@ -49,10 +49,13 @@ seeds)
 	;;
 *) die "usage: $0 bench|profile|budget|seeds" ;;
 esac
+# Better to hear of a misspelt name now than after the build; without Python here, the root has one.
+! command -v python3 >/dev/null || python3 -B "$IOMAP_DIR/bench/rows.py" "${select[@]}" >/dev/null || exit 1
 need_root "$@"
 flavour=x86-bench
 
 "$IOMAP_DIR/root.sh"
+lock bench
 in_root python3 -B $bench/rows.py "${select[@]}" >"$CACHE/count-rows" </dev/null || exit 1
 rows=$(in_root python3 -B $bench/rows.py "${select[@]}" --list </dev/null)
 
@@ -62,7 +65,6 @@ in_root rustc --edition=2021 -O --crate-type=cdylib --crate-name=iomap_count -Dw
 	die "the plugin of QEMU could not be built: $(grep -m 1 '^error' "$log"); see $log"
 "$IOMAP_DIR/build.sh" "$flavour"
 
-lock bench
 out=/cache/${BUILD##*/}/$flavour
 mapfile -t cpus < <(processors)
 n=${#cpus[@]}
@@ -100,6 +102,10 @@ for ((i = 0; i < n; i++)); do
 		# 124 and 125 have already said why
 		[ "$s" -ge 124 ] || guest_failed "$run/console.log" "the counting ended without a result"
 		exit 1
+	fi
+	if ! "$IOMAP_DIR/splat.sh" "$run/console.log" >"$run/splat" 2>&1; then
+		cat "$run/splat" >&2
+		die "the kernel of guest $i complains: its console is in $run/console.log"
 	fi
 done
 
