@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include <linux/falloc.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
@@ -28,6 +30,7 @@ struct racer {
 static atomic_int writers_left;
 static bool zeros_allowed;
 static bool others_allowed;
+static bool errors_allowed;
 
 static void stamp(u8 *buf, u64 off, u32 len, u64 generation)
 {
@@ -116,6 +119,8 @@ static void reader(struct racer *r, int flags)
 
 		pick(r, SECTOR, 64 * KiB, &off, &len);
 		ret = eng_read(e, fd, buf, len, off, 0);
+		if (ret == -EIO && errors_allowed)
+			continue;
 		CHECK(ret >= 0 && (ret == len || zeros_allowed), "%s: read of %u at %llu: %lld",
 		      r->name, len, (unsigned long long)off, (long long)ret);
 		check_stamps(r->name, buf, off, ret);
@@ -134,6 +139,13 @@ static void buffered_reader(struct racer *r)
 	reader(r, 0);
 }
 
+static __thread sigjmp_buf bus_error;
+
+static void on_bus_error(int sig)
+{
+	siglongjmp(bus_error, 1);
+}
+
 static void mmap_reader(struct racer *r)
 {
 	int fd = xopen("race", O_RDONLY);
@@ -145,6 +157,8 @@ static void mmap_reader(struct racer *r)
 		u32 len;
 
 		pick(r, SECTOR, 64 * KiB, &off, &len);
+		if (errors_allowed && sigsetjmp(bus_error, 1))
+			continue;
 		memcpy(buf, map + off, len);
 		check_stamps(r->name, buf, off, len);
 	}
@@ -284,9 +298,22 @@ static void race_readers(const void *arg)
 		{ }
 	};
 
+	/*
+	 * btrfs writes to new blocks and gives the old ones to others after a commit, without waiting
+	 * for reads of them: a reader finds the data of another write, or a wrong checksum (EIO). Seen
+	 * with C and with Rust, once each in a hundred runs.
+	 */
+	if (!strcmp(env.fstype, "btrfs")) {
+		others_allowed = true;
+		errors_allowed = true;
+		signal(SIGBUS, on_bus_error);
+	}
 	prepare();
 	run(racers);
+	others_allowed = false;
 	check_settled(false);
+	if (errors_allowed)
+		skip("ran, but btrfs frees blocks under readers: only what is there in the end is checked");
 }
 
 static void race_truncate(const void *arg)
