@@ -6,9 +6,9 @@
 //! modules below. Each is one step on the way of a request; `Documentation/rust/iomap.rst` has the
 //! map.
 //!
-//! * [`submit`]: what is checked first, the walk over the mappings, and the hand-over.
-//! * [`mapping`]: the bios of one mapping.
-//! * [`simple`]: reads of one block, which are spared all of that.
+//! * [`submit`]: what is checked first, and the decision about a request.
+//! * [`single`]: requests of a single bio.
+//! * [`mapping`]: those of several: the walk over the mappings, and the bios of one mapping.
 //! * [`complete`]: what happens when bios end.
 //! * [`travel`]: the ways that a request can take.
 //! * [`decide`]: the rules, as functions of plain values.
@@ -24,6 +24,7 @@ use kernel::{
     ffi::c_void,
     iomap::{
         bio,
+        bio_set::HeaderSet,
         context::MaySleep,
         flags::CallerFlags,
         inode::Inode,
@@ -37,7 +38,10 @@ use kernel::{
             DioOps,
             MapOps, //
         },
-        request::Unique, //
+        request::{
+            Cache,
+            Unique, //
+        },
     },
     prelude::*, //
 };
@@ -48,8 +52,8 @@ mod complete;
 mod decide;
 #[path = "direct_io/mapping.rs"]
 mod mapping;
-#[path = "direct_io/simple.rs"]
-mod simple;
+#[path = "direct_io/single.rs"]
+mod single;
 #[path = "direct_io/submit.rs"]
 mod submit;
 #[path = "direct_io/travel.rs"]
@@ -63,12 +67,13 @@ mod decide_tests;
 mod travel_tests;
 
 use complete::{
-    At,
-    Generic, //
+    Finishing,
+    Generic,
+    SimpleRead, //
 };
 use submit::{
     Call,
-    Submitted, //
+    Request, //
 };
 
 /// Warns once about something that a file system must not do.
@@ -81,15 +86,12 @@ macro_rules! warn_once {
 }
 use warn_once;
 
-/// `-EIOCBQUEUED`: the request is in flight. Not an error, but C passes it as one.
-const QUEUED: isize = -(bindings::EIOCBQUEUED as isize);
-
 /// Collects what C passes to `iomap_dio_rw()`.
 ///
 /// # Safety
 ///
 /// As for [`iomap_dio_rw`]. The result must not outlive the call.
-#[inline]
+#[inline(always)]
 unsafe fn call<'a>(
     iocb: *mut bindings::kiocb,
     iter: *mut bindings::iov_iter,
@@ -101,16 +103,22 @@ unsafe fn call<'a>(
 ) -> Call<'a> {
     // SAFETY: Required of the caller, for each of the pointers.
     unsafe {
+        let inode = Inode::from_raw((*(*iocb).ki_filp).f_inode);
+        let iocb = Iocb::from_raw(iocb);
+        let request = Request::new(
+            &iocb,
+            inode,
+            DioOps::from_raw(dops),
+            CallerFlags::from_raw(dio_flags),
+            done_before,
+            MaySleep::assume(),
+        );
         Call {
-            iocb: Iocb::from_raw(iocb),
-            inode: Inode::from_raw((*(*iocb).ki_filp).f_inode),
+            iocb,
             memory: IovIter::from_raw(iter),
             ops: MapOps::from_raw(ops),
-            dio_ops: DioOps::from_raw(dops),
-            flags: CallerFlags::from_raw(dio_flags),
             private: Private::new(private),
-            done_before,
-            ctx: MaySleep::assume(),
+            request,
         }
     }
 }
@@ -138,15 +146,7 @@ pub unsafe extern "C" fn iomap_dio_rw(
     done_before: usize,
 ) -> isize {
     // SAFETY: Required of the caller.
-    let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
-    let ctx = call.ctx;
-    match submit::submit(call) {
-        Ok(Submitted::Nothing) => 0,
-        Ok(Submitted::Queued) => QUEUED,
-        Ok(Submitted::Ended(request)) => complete::finish(request, At::Process(ctx)).1,
-        // CAST: An errno fits.
-        Err(error) => error.to_errno() as isize,
-    }
+    submit::rw(unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) })
 }
 
 /// As [`iomap_dio_rw`], but leaves a request that is not in flight to the caller.
@@ -170,10 +170,9 @@ pub unsafe extern "C" fn __iomap_dio_rw(
 ) -> *mut bindings::iomap_dio {
     // SAFETY: Required of the caller.
     let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
-    match submit::submit(call) {
-        Ok(Submitted::Nothing) => core::ptr::null_mut(),
-        Ok(Submitted::Queued) => EIOCBQUEUED.to_ptr(),
-        Ok(Submitted::Ended(request)) => request.into_raw(),
+    match submit::rw_dio(call) {
+        Ok(None) => core::ptr::null_mut(),
+        Ok(Some(request)) => request.into_raw(),
         Err(error) => Error::to_ptr(error),
     }
 }
@@ -191,7 +190,7 @@ pub unsafe extern "C" fn __iomap_dio_rw(
 pub unsafe extern "C" fn iomap_dio_complete(dio: *mut bindings::iomap_dio) -> isize {
     // SAFETY: Required of the caller.
     let (request, ctx) = unsafe { (Unique::<Generic>::from_raw(dio), MaySleep::assume()) };
-    complete::finish(request, At::Process(ctx)).1
+    complete::finish(request, ctx).1
 }
 
 /// The end of a bio that a file system has submitted in our place and has had ended by itself.
@@ -242,24 +241,36 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
     iomi: *mut bindings::iomap_iter,
 ) -> isize {
     // SAFETY: Required of the caller, for each of the pointers.
-    let (iocb, inode, mut memory, place, ctx) = unsafe {
+    let (iocb, mut memory, place, ctx) = unsafe {
         (
             Iocb::from_raw(iocb).assume_dio_begun(),
-            Inode::from_raw((*iomi).inode),
             IovIter::from_raw(iter),
             Place::from_raw(iomi),
             MaySleep::assume(),
         )
     };
-    match simple::read(iocb, inode, &mut memory, place, ctx) {
-        Ok(simple::Outcome::Done(result)) => result,
-        Ok(simple::Outcome::Queued) => QUEUED,
+    match single::read(iocb, &mut memory, place, ctx) {
+        Ok(result) => result,
         // CAST: An errno fits.
         Err(error) => error.to_errno() as isize,
     }
 }
 
-/// Sets up the bios of simple reads, and the memory of all other requests.
+/// Bios that are kept in reserve, so that an allocation that may wait cannot fail.
+const RESERVE: u32 = 4;
+
+/// The bios of simple reads.
+// SAFETY: `iomap_dio_rust_init()` initialises it, or the kernel does not boot.
+static SIMPLE_READS: HeaderSet<SimpleRead> = unsafe { HeaderSet::new() };
+
+/// The bios of other requests of a single bio.
+// SAFETY: As above.
+static SINGLES: HeaderSet<Finishing> = unsafe { HeaderSet::new() };
+
+/// The memory of requests of several bios.
+static REQUESTS: Cache<Generic> = Cache::new();
+
+/// Sets up the bios of requests of a single bio, and the memory of all others.
 ///
 /// # Safety
 ///
@@ -267,9 +278,13 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
 #[export]
 pub unsafe extern "C" fn iomap_dio_rust_init() -> c_int {
     // SAFETY: Required of the caller.
-    let bios = unsafe { simple::BIOS.init(simple::RESERVE) };
-    // SAFETY: As above.
-    match bios.and_then(|()| unsafe { complete::REQUESTS.init(c"iomap_dio") }) {
+    let ready = unsafe {
+        SIMPLE_READS
+            .init(RESERVE)
+            .and_then(|()| SINGLES.init(RESERVE))
+            .and_then(|()| REQUESTS.init(c"iomap_dio"))
+    };
+    match ready {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }

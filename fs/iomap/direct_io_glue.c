@@ -5,6 +5,7 @@
  * built in as well, the switch between the two.
  */
 #include <linux/init.h>
+#include <linux/panic.h>
 #include <linux/ratelimit.h>
 #include "direct_io_glue.h"
 
@@ -140,10 +141,8 @@ void iomap_dio_warn_collision(struct kiocb *iocb)
 
 static int __init iomap_dio_glue_init(void)
 {
-	int error = iomap_dio_rust_init();
-
-	if (error)
-		return error;
+	if (iomap_dio_rust_init())
+		panic("iomap: no memory for direct I/O\n");
 	return iomap_dio_switch_init();
 }
 fs_initcall(iomap_dio_glue_init);

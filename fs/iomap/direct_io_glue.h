@@ -19,7 +19,7 @@
 #include "internal.h"
 #include "trace.h"
 
-/* Sets up the bio set of simple reads and the cache of requests.  In Rust. */
+/* Sets up the memory of requests.  In Rust. */
 int iomap_dio_rust_init(void);
 
 /* Says that a page was dirtied under direct I/O, at a limited rate.  In C. */

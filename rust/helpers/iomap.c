@@ -7,7 +7,9 @@
 #include <linux/huge_mm.h>
 #include <linux/iomap.h>
 #include <linux/sched.h>
+#include <linux/slab.h>
 #include <linux/task_io_accounting_ops.h>
+#include <linux/uio.h>
 
 __rust_helper bool rust_helper_bdev_write_cache(struct block_device *bdev)
 {
@@ -36,6 +38,25 @@ __rust_helper void rust_helper_iomap_dio_set_uninterruptible(void)
 __rust_helper void rust_helper_iomap_dio_set_running(void)
 {
 	__set_current_state(TASK_RUNNING);
+}
+
+__rust_helper void *rust_helper_kmem_cache_alloc(struct kmem_cache *cachep,
+						 gfp_t flags)
+{
+	return kmem_cache_alloc(cachep, flags);
+}
+
+/* With the checks of a hardened kernel, which the functions behind them do not have. */
+__rust_helper size_t rust_helper_copy_from_iter(void *addr, size_t bytes,
+						struct iov_iter *i)
+{
+	return copy_from_iter(addr, bytes, i);
+}
+
+__rust_helper size_t rust_helper_copy_to_iter(const void *addr, size_t bytes,
+					      struct iov_iter *i)
+{
+	return copy_to_iter(addr, bytes, i);
 }
 
 __rust_helper void rust_helper_task_io_account_write(size_t bytes)

@@ -6,6 +6,10 @@
 //! itself. The rest of the path asks and obeys. Positions and lengths are in bytes; block sizes
 //! and alignments are powers of two.
 
+#![forbid(unsafe_code)]
+
+use core::num::NonZeroU8;
+
 /// Whether a range begins and ends at multiples of `alignment`.
 #[inline]
 pub(crate) fn is_aligned(pos: i64, len: u64, alignment: u32) -> bool {
@@ -52,35 +56,44 @@ pub(crate) fn clamp_read(pos: i64, size: isize, i_size: i64) -> isize {
     }
 }
 
-/// Why a completion needs process context.
+/// What is left to do when all bios of a request have ended, and needs process context.
+///
+/// A set, which is empty for most requests; one that is not is a [`Debt`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reasons(u8);
+pub(crate) struct Owed(u8);
 
-impl Reasons {
-    /// There is none.
-    pub(crate) const NONE: Self = Self(0);
+/// What a request owes that owes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Debt(NonZeroU8);
+
+impl Owed {
+    /// Nothing.
+    pub(crate) const NOTHING: Self = Self(0);
     /// Unwritten extents are converted.
-    pub(crate) const UNWRITTEN: Self = Self(1 << 0);
+    pub(crate) const CONVERT: Self = Self(1 << 0);
     /// Shared extents are remapped to the copy.
-    pub(crate) const COW: Self = Self(1 << 1);
+    pub(crate) const REMAP: Self = Self(1 << 1);
     /// New blocks are recorded.
-    pub(crate) const NEW: Self = Self(1 << 2);
+    pub(crate) const RECORD: Self = Self(1 << 2);
     /// The file grows.
-    pub(crate) const EXTENDING: Self = Self(1 << 3);
+    pub(crate) const EXTEND: Self = Self(1 << 3);
     /// The device's cache is flushed.
-    pub(crate) const SYNC: Self = Self(1 << 4);
+    pub(crate) const FLUSH: Self = Self(1 << 4);
     /// Pages were cached meanwhile and have to go.
-    pub(crate) const CACHED_PAGES: Self = Self(1 << 5);
+    pub(crate) const DROP_PAGES: Self = Self(1 << 5);
     /// An error is reported.
-    pub(crate) const ERROR: Self = Self(1 << 6);
+    pub(crate) const REPORT: Self = Self(1 << 6);
+    /// Not a debt by itself: an unwritten extent was met by a write that was then refused, of which
+    /// the file system is told.
+    pub(crate) const UNWRITTEN_MET: Self = Self(1 << 7);
 
-    /// Whether there is no reason.
+    /// Whether that is nothing.
     #[inline]
-    pub(crate) const fn is_empty(self) -> bool {
+    pub(crate) const fn is_nothing(self) -> bool {
         self.0 == 0
     }
 
-    /// All reasons of both.
+    /// Both.
     #[inline]
     #[must_use]
     pub(crate) const fn and(self, other: Self) -> Self {
@@ -97,6 +110,36 @@ impl Reasons {
             self
         }
     }
+
+    /// As a debt, unless it is nothing.
+    #[inline]
+    pub(crate) const fn debt(self) -> Option<Debt> {
+        match NonZeroU8::new(self.0) {
+            Some(bits) => Some(Debt(bits)),
+            None => None,
+        }
+    }
+}
+
+impl Debt {
+    /// Both.
+    #[inline]
+    #[must_use]
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether any of that is a part of it.
+    #[inline]
+    pub(crate) const fn has(self, owed: Owed) -> bool {
+        self.0.get() & owed.0 != 0
+    }
+
+    /// Whether anything has to be done for it in process context.
+    #[inline]
+    pub(crate) const fn is_work(self) -> bool {
+        self.0.get() != Owed::UNWRITTEN_MET.0
+    }
 }
 
 /// What has been done, and is still to do, to make a write stable.
@@ -111,13 +154,14 @@ pub(crate) enum Durability {
 }
 
 impl Durability {
-    /// What a write starts from. Only data can be written through: `O_SYNC` wants the metadata.
+    /// What a write starts from that has to be stable. Only data can be written through: with `full`
+    /// (`O_SYNC`) the metadata have to be stable as well.
     #[inline]
-    pub(crate) fn new(dsync: bool, full_sync: bool) -> Self {
-        match (dsync, full_sync) {
-            (false, _) => Self::NotNeeded,
-            (true, false) => Self::WrittenThrough,
-            (true, true) => Self::Flush,
+    pub(crate) fn asked(full: bool) -> Self {
+        if full {
+            Self::Flush
+        } else {
+            Self::WrittenThrough
         }
     }
 }
@@ -125,8 +169,8 @@ impl Durability {
 /// What a file system says about blocks that are going to be written to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
-    /// The type of the mapping.
-    pub(crate) blocks: Blocks,
+    /// The blocks are allocated, and read as zeroes.
+    pub(crate) unwritten: bool,
     /// The blocks were newly allocated.
     pub(crate) new: bool,
     /// The blocks are shared with another file.
@@ -135,20 +179,11 @@ pub(crate) struct Target {
     pub(crate) dirty: bool,
 }
 
-/// The state of blocks before a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blocks {
-    /// They hold data.
-    Written,
-    /// They are allocated and read as zeroes.
-    Unwritten,
-}
-
 /// What to do with the bios of a write to one mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WritePlan {
-    /// Why the completion of the request needs process context because of this mapping.
-    pub(crate) reasons: Reasons,
+    /// What the request owes because of this mapping.
+    pub(crate) owed: Owed,
     /// The rest of the first and of the last block has to be zeroed.
     pub(crate) zero_around: bool,
     /// The bios are written through (`REQ_FUA`).
@@ -167,20 +202,19 @@ pub(crate) fn plan_write(
     durability: Durability,
     writes_through: impl FnOnce() -> bool,
 ) -> WritePlan {
-    let unwritten = target.blocks == Blocks::Unwritten;
-    let reasons = Reasons::NONE
-        .and_if(unwritten, Reasons::UNWRITTEN)
-        .and_if(target.shared, Reasons::COW)
-        .and_if(target.new, Reasons::NEW);
+    let owed = Owed::NOTHING
+        .and_if(target.unwritten, Owed::CONVERT)
+        .and_if(target.shared, Owed::REMAP)
+        .and_if(target.new, Owed::RECORD);
 
     // A flush is saved only by a pure overwrite, and only if the whole request consists of them:
     // the first write that is not flushes all, so it ends writing through.
     let through = durability == Durability::WrittenThrough;
-    let fua = through && reasons.is_empty() && !target.dirty && writes_through();
+    let fua = through && owed.is_nothing() && !target.dirty && writes_through();
 
     WritePlan {
-        reasons,
-        zero_around: unwritten || target.new,
+        owed,
+        zero_around: target.unwritten || target.new,
         fua,
         durability: if through && !fua {
             Durability::Flush
@@ -212,34 +246,38 @@ pub(crate) fn is_reported(errno: i32, again: i32, not_block: i32) -> bool {
     errno != 0 && errno != again && errno != not_block
 }
 
-/// Where a request is completed whose last bio has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Landing {
-    /// Right there, and cached pages are let be.
-    Inline,
-    /// On a work queue, for these reasons.
-    Punt(Reasons),
+/// What an asynchronous request owes, that owed nothing so far, once its last bio has ended.
+///
+/// `cached_pages` is only asked when it matters: a write has to drop pages that were cached
+/// meanwhile, which may block.
+#[inline]
+pub(crate) fn owed_at_end(write: bool, failed: bool, cached_pages: impl FnOnce() -> bool) -> Owed {
+    if failed {
+        Owed::REPORT
+    } else if write && cached_pages() {
+        Owed::DROP_PAGES
+    } else {
+        Owed::NOTHING
+    }
 }
 
-/// Decides where an asynchronous request is completed.
+/// Whether a write that ends in one mapping has to be accompanied by zeroes, before or after it.
 ///
-/// `reasons` are those of the submission. `cached_pages` is only asked when it matters: a write
-/// has to drop pages that were cached meanwhile, which may block.
+/// The rules are those of [`head_padding`], [`tail_padding`] and [`zeroes_tail`] together.
 #[inline]
-pub(crate) fn landing(
-    write: bool,
-    reasons: Reasons,
-    failed: bool,
-    cached_pages: impl FnOnce() -> bool,
-) -> Landing {
-    let reasons = reasons.and_if(failed, Reasons::ERROR);
-    if !reasons.is_empty() {
-        return Landing::Punt(reasons);
+pub(crate) fn needs_zeroes(
+    zero_around: bool,
+    pos: i64,
+    len: u64,
+    block_size: u32,
+    i_size: impl FnOnce() -> i64,
+) -> bool {
+    if is_aligned(pos, len, block_size) {
+        return false;
     }
-    if write && cached_pages() {
-        return Landing::Punt(Reasons::CACHED_PAGES);
-    }
-    Landing::Inline
+    // CAST: The end of a request is a position.
+    let end = pos.wrapping_add(len as i64);
+    zero_around || (tail_padding(end, block_size) != 0 && end >= i_size())
 }
 
 /// How the walk over the mappings has ended, in the terms that [`settle`] knows.

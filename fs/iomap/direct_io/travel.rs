@@ -1,199 +1,235 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ways a request can travel, and what is carried along.
+//! The ways a request can travel.
 //!
 //! ```text
-//!                    one block, one bio
-//!   read -------------------------------------------------> Simple   -- ended --> completed inline
-//!     |
-//!     +-- the device needs stable data -------------------> Bounce   -- ended --> by a worker
-//!     |
-//!     +---------------------------------------------------> Plain    -- ended --> completed inline
-//!                                                             |  error
-//!   write                                                     |  cached pages (write)
-//!     |                                                       v
-//!     +-- pure overwrite --------------------------------> Plain --> Deferred --> work queue
-//!     |                                                                 ^
-//!     +-- unwritten, copy on write, new, extending, to be flushed ------+
-//!     |
-//!     +-- the device needs stable data -------------------> Bounce (with the same reasons)
+//!  Simple    one bio      --+--> completed where its bio ends
+//!                           |
+//!                           | error, cached pages (write)
+//!                           v
+//!  Deferred  one or more  --+--> completed on a work queue
+//!                           ^
+//!                           | error, cached pages (write), a mapping that owes
+//!                           |
+//!  Plain     several      --+--> completed where the last bio ends
+//!
+//!  Bounce    several, through bounce buffers
+//!                         --+--> completed where the last bio ends
+//!                           +--> with a debt: on a work queue
 //! ```
 //!
 //! A request that its submitter completes itself, because it waited or because all bios had ended
 //! by then, takes the way it was on to the end: it is in process context already.
 
+#![forbid(unsafe_code)]
+
 use super::decide::{
-    Durability,
-    Reasons, //
+    self,
+    Debt,
+    Owed, //
 };
 use kernel::iomap::{
-    bio::EndedBio,
+    bio::Pages,
     flags::EndIoFlags, //
 };
 
-/// What becomes of the pages that a request has used.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pages {
-    /// They belong to user space and were read into: they are dirtied.
-    Dirtied,
-    /// They were written from, or the kernel owns them and looks after them.
-    LeftAlone,
-}
-
-impl Pages {
-    /// By whether the request is a read into memory of user space.
-    #[inline]
-    pub(crate) fn new(user_read: bool) -> Self {
-        if user_read {
-            Self::Dirtied
-        } else {
-            Self::LeftAlone
-        }
-    }
-}
-
-/// The only bio of a simple read, after it has ended.
-pub(crate) struct SimpleBio {
-    /// The bio.
-    pub(crate) bio: EndedBio,
-    /// What becomes of its pages.
-    pub(crate) pages: Pages,
-}
-
-impl SimpleBio {
-    /// Lets go of the pages and of the bio.
-    #[inline]
-    pub(crate) fn release(self) {
-        match self.pages {
-            Pages::Dirtied => self.bio.check_dirty(),
-            Pages::LeftAlone => self.bio.release(),
-        }
-    }
-}
-
-/// What the completion of a read needs to know.
-#[derive(Clone, Copy)]
-pub(crate) struct Read {
-    /// What becomes of the pages that were read into.
-    pub(crate) pages: Pages,
-    /// The size of the file in bytes when the request began: the read ends there.
-    pub(crate) i_size: i64,
-}
-
-/// What the completion of a write needs to know.
-#[derive(Clone, Copy)]
-pub(crate) struct Write {
-    /// The write touched unwritten extents.
-    pub(crate) unwritten: bool,
-    /// The write touched shared extents.
-    pub(crate) cow: bool,
-    /// What is left to do to make it stable.
-    pub(crate) durability: Durability,
-}
-
 /// The direction of a request.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
     /// Device to memory.
-    Read(Read),
+    Read,
     /// Memory to device.
-    Write(Write),
+    Write {
+        /// The data has to be stable, and every bio so far was written through.
+        through: bool,
+    },
 }
 
-/// The way of a request.
+impl Transfer {
+    /// Whether data goes to the device.
+    #[inline]
+    pub(crate) fn is_write(self) -> bool {
+        match self {
+            Self::Read => false,
+            Self::Write { .. } => true,
+        }
+    }
+
+    /// What the file system's `end_io` callback is told wherever the request is completed.
+    #[inline]
+    pub(crate) fn end_io_flags(self, pages: Pages) -> EndIoFlags {
+        match self {
+            Self::Read => {
+                EndIoFlags::empty().with_if(pages == Pages::Dirtied, EndIoFlags::USER_BACKED)
+            }
+            Self::Write { through } => {
+                EndIoFlags::WRITE.with_if(through, EndIoFlags::WRITE_THROUGH)
+            }
+        }
+    }
+}
+
+/// The way of a request, from the decision to its completion.
+// What the variants have in common is in the same place, where it is found without a match.
+#[repr(u8)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Travel {
-    /// One bio within one block, without a request of its own: [`super::simple`].
-    Simple(SimpleBio),
-    /// Zero-copy; completed wherever the last bio ends.
+    /// One bio, zero-copy: completed where it ends.
+    Simple(Transfer),
+    /// Several bios, zero-copy: completed where the last one ends.
     Plain(Transfer),
-    /// Zero-copy; completed in process context for the reasons given.
-    Deferred(Transfer, Reasons),
-    /// Through bounce buffers; completed in process context if there are reasons.
-    Bounce(Transfer, Reasons),
+    /// Zero-copy, of one bio or several: completed in process context, for what it owes.
+    Deferred(Transfer, Debt),
+    /// Several bios, through bounce buffers: completed in process context if it owes anything.
+    Bounce(Transfer, Option<Debt>),
+}
+
+/// A request that owes nothing, and so can be completed anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Clear {
+    pub(crate) transfer: Transfer,
+    pub(crate) bounced: bool,
 }
 
 impl Travel {
-    /// The way of a request that is about to be sealed.
+    /// The way of a request of one bio.
     #[inline]
-    pub(crate) fn new(transfer: Transfer, bounce: bool, reasons: Reasons) -> Self {
-        match (bounce, reasons.is_empty()) {
-            (true, _) => Self::Bounce(transfer, reasons),
-            (false, true) => Self::Plain(transfer),
-            (false, false) => Self::Deferred(transfer, reasons),
+    pub(crate) fn single(transfer: Transfer, owed: Owed) -> Self {
+        match owed.debt() {
+            None => Self::Simple(transfer),
+            Some(debt) => Self::Deferred(transfer, debt),
         }
     }
 
-    /// Why completion needs process context.
+    /// The way of a request of several bios.
     #[inline]
-    pub(crate) fn reasons(&self) -> Reasons {
-        match self {
-            Self::Simple(_) | Self::Plain(_) => Reasons::NONE,
-            Self::Deferred(_, reasons) | Self::Bounce(_, reasons) => *reasons,
+    pub(crate) fn counted(transfer: Transfer, bounced: bool, owed: Owed) -> Self {
+        match (bounced, owed.debt()) {
+            (true, debt) => Self::Bounce(transfer, debt),
+            (false, None) => Self::Plain(transfer),
+            (false, Some(debt)) => Self::Deferred(transfer, debt),
         }
     }
 
-    /// Takes the same way for other reasons.
+    /// The direction.
     #[inline]
-    pub(crate) fn set_reasons(&mut self, reasons: Reasons) {
+    pub(crate) fn transfer(&self) -> Transfer {
         match self {
-            Self::Simple(_) => {}
-            Self::Plain(transfer) | Self::Deferred(transfer, _) => {
-                *self = Self::new(*transfer, false, reasons);
+            Self::Simple(transfer)
+            | Self::Plain(transfer)
+            | Self::Deferred(transfer, _)
+            | Self::Bounce(transfer, _) => *transfer,
+        }
+    }
+
+    /// What is owed.
+    #[inline]
+    pub(crate) fn debt(&self) -> Option<Debt> {
+        match self {
+            Self::Simple(_) | Self::Plain(_) => None,
+            Self::Deferred(_, debt) => Some(*debt),
+            Self::Bounce(_, debt) => *debt,
+        }
+    }
+
+    /// Notes that all of a write was written through.
+    pub(crate) fn write_through(&mut self) {
+        match self {
+            Self::Simple(transfer)
+            | Self::Plain(transfer)
+            | Self::Deferred(transfer, _)
+            | Self::Bounce(transfer, _) => *transfer = Transfer::Write { through: true },
+        }
+    }
+
+    /// Goes on with more debts.
+    #[inline]
+    pub(crate) fn owe(&mut self, owed: Owed) {
+        let Some(more) = owed.debt() else { return };
+        match self {
+            Self::Simple(transfer) | Self::Plain(transfer) => {
+                *self = Self::Deferred(*transfer, more);
             }
-            Self::Bounce(_, old) => *old = reasons,
-        }
-    }
-
-    /// The direction of a request that is more than a simple read.
-    #[inline]
-    fn transfer(&self) -> Option<&Transfer> {
-        match self {
-            Self::Simple(_) => None,
-            Self::Plain(transfer) | Self::Deferred(transfer, _) | Self::Bounce(transfer, _) => {
-                Some(transfer)
+            Self::Deferred(_, debt) => *debt = debt.and(more),
+            Self::Bounce(_, debt) => {
+                *debt = Some(match *debt {
+                    Some(debt) => debt.and(more),
+                    None => more,
+                });
             }
         }
     }
 
-    /// The write, if it is one.
+    /// Chooses where an asynchronous request is completed whose last bio has ended: there, or, if it
+    /// owes anything by now, in process context.
     #[inline]
-    pub(crate) fn as_write(&self) -> Option<&Write> {
-        match self.transfer() {
-            Some(Transfer::Write(write)) => Some(write),
-            _ => None,
+    pub(crate) fn land(
+        &mut self,
+        failed: bool,
+        cached_pages: impl FnOnce() -> bool,
+    ) -> Option<Clear> {
+        let Some(clear) = self.clear() else {
+            self.owe(Owed::NOTHING.and_if(failed, Owed::REPORT));
+            return None;
+        };
+        let owed = decide::owed_at_end(clear.transfer.is_write(), failed, cached_pages);
+        if owed.is_nothing() {
+            return Some(clear);
         }
+        self.owe(owed);
+        None
     }
 
-    /// The size of the file that a read is cut to, unless it cannot go past it.
+    /// The request, if it owes nothing.
     #[inline]
-    pub(crate) fn read_limit(&self) -> Option<i64> {
-        match self.transfer() {
-            Some(Transfer::Read(read)) => Some(read.i_size),
-            _ => None,
+    pub(crate) fn clear(&self) -> Option<Clear> {
+        match self {
+            Self::Simple(transfer) | Self::Plain(transfer) => Some(Clear {
+                transfer: *transfer,
+                bounced: false,
+            }),
+            Self::Bounce(transfer, None) => Some(Clear {
+                transfer: *transfer,
+                bounced: true,
+            }),
+            Self::Deferred(..) | Self::Bounce(_, Some(_)) => None,
         }
     }
+}
 
+impl Clear {
     /// What the file system's `end_io` callback is told.
     #[inline]
-    pub(crate) fn end_io_flags(&self, fsblock_aligned: bool, keep_cache: bool) -> EndIoFlags {
-        let flags = match self.transfer() {
-            Some(Transfer::Write(write)) => EndIoFlags::WRITE
-                .with_if(write.unwritten, EndIoFlags::UNWRITTEN)
-                .with_if(write.cow, EndIoFlags::COW)
-                .with_if(write.durability == Durability::Flush, EndIoFlags::NEED_SYNC)
-                .with_if(
-                    write.durability == Durability::WrittenThrough,
-                    EndIoFlags::WRITE_THROUGH,
-                )
-                .with_if(keep_cache, EndIoFlags::NO_INVALIDATE),
-            Some(Transfer::Read(read)) => {
-                EndIoFlags::empty().with_if(read.pages == Pages::Dirtied, EndIoFlags::USER_BACKED)
-            }
-            None => EndIoFlags::empty(),
+    pub(crate) fn end_io_flags(self, pages: Pages) -> EndIoFlags {
+        self.transfer
+            .end_io_flags(pages)
+            .with_if(self.bounced, EndIoFlags::BOUNCE)
+    }
+}
+
+impl Travel {
+    /// What the file system's `end_io` callback is told in process context.
+    #[inline]
+    pub(crate) fn end_io_flags(&self, pages: Pages) -> EndIoFlags {
+        let (bounced, debt) = match self {
+            Self::Simple(_) | Self::Plain(_) => (false, None),
+            Self::Deferred(_, debt) => (false, Some(*debt)),
+            Self::Bounce(_, debt) => (true, *debt),
         };
-        flags
-            .with_if(fsblock_aligned, EndIoFlags::FSBLOCK_ALIGNED)
-            .with_if(matches!(self, Self::Bounce(..)), EndIoFlags::BOUNCE)
-            .with_if(!self.reasons().is_empty(), EndIoFlags::COMP_WORK)
+        let flags = self
+            .transfer()
+            .end_io_flags(pages)
+            .with_if(bounced, EndIoFlags::BOUNCE);
+        match debt {
+            None => flags,
+            Some(debt) => flags
+                .with_if(
+                    debt.has(Owed::CONVERT.and(Owed::UNWRITTEN_MET)),
+                    EndIoFlags::UNWRITTEN,
+                )
+                .with_if(debt.has(Owed::REMAP), EndIoFlags::COW)
+                .with_if(debt.has(Owed::FLUSH), EndIoFlags::NEED_SYNC)
+                .with_if(debt.is_work(), EndIoFlags::COMP_WORK),
+        }
     }
 }

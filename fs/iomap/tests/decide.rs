@@ -4,10 +4,8 @@
 
 use super::decide::{
     self,
-    Blocks,
     Durability,
-    Landing,
-    Reasons,
+    Owed,
     Target,
     Walk, //
 };
@@ -93,16 +91,13 @@ mod cases {
 
     #[test]
     fn durability_at_the_start() {
-        assert_eq!(Durability::new(false, false), Durability::NotNeeded);
-        // `IOCB_SYNC` without `IOCB_DSYNC` does not occur, and asks for nothing.
-        assert_eq!(Durability::new(false, true), Durability::NotNeeded);
-        assert_eq!(Durability::new(true, false), Durability::WrittenThrough);
-        assert_eq!(Durability::new(true, true), Durability::Flush);
+        assert_eq!(Durability::asked(false), Durability::WrittenThrough);
+        assert_eq!(Durability::asked(true), Durability::Flush);
     }
 
     #[test]
     fn plans_of_writes() {
-        let none = Reasons::NONE;
+        let nothing = Owed::NOTHING;
         // All mappings, against all durabilities and both kinds of device.
         for unwritten in [false, true] {
             for new in [false, true] {
@@ -115,11 +110,7 @@ mod cases {
                                 Durability::Flush,
                             ] {
                                 let target = Target {
-                                    blocks: if unwritten {
-                                        Blocks::Unwritten
-                                    } else {
-                                        Blocks::Written
-                                    },
+                                    unwritten,
                                     new,
                                     shared,
                                     dirty,
@@ -128,12 +119,13 @@ mod cases {
                                 let pure = !unwritten && !new && !shared;
 
                                 assert_eq!(plan.zero_around, unwritten || new);
-                                assert_eq!(plan.reasons.is_empty(), pure);
+                                assert_eq!(plan.owed.is_nothing(), pure);
                                 assert_eq!(
-                                    plan.reasons,
-                                    none.and_if(unwritten, Reasons::UNWRITTEN)
-                                        .and_if(shared, Reasons::COW)
-                                        .and_if(new, Reasons::NEW)
+                                    plan.owed,
+                                    nothing
+                                        .and_if(unwritten, Owed::CONVERT)
+                                        .and_if(shared, Owed::REMAP)
+                                        .and_if(new, Owed::RECORD)
                                 );
                                 let fua = durability == Durability::WrittenThrough
                                     && pure
@@ -157,7 +149,7 @@ mod cases {
     #[test]
     fn device_is_asked_only_when_it_matters() {
         let target = Target {
-            blocks: Blocks::Written,
+            unwritten: false,
             new: false,
             shared: false,
             dirty: false,
@@ -192,44 +184,55 @@ mod cases {
     }
 
     #[test]
-    fn landing_of_requests() {
-        let none = Reasons::NONE;
-        // A read with cached pages is completed where it ends: reads never drop pages.
-        assert_eq!(
-            decide::landing(false, none, false, || true),
-            Landing::Inline
-        );
-        assert_eq!(
-            decide::landing(true, none, false, || false),
-            Landing::Inline
-        );
-        assert_eq!(
-            decide::landing(true, none, false, || true),
-            Landing::Punt(Reasons::CACHED_PAGES)
-        );
+    fn need_for_zeroes() {
+        // (zero around, pos, len, block size, size of the file, zeroes)
+        for (around, pos, len, block, i_size, expected) in [
+            (true, 0, 4096, 4096, 0, false),
+            (true, 4096, 8192, 4096, 0, false),
+            (true, 0, 512, 4096, 1 << 20, true),
+            (true, 512, 3584, 4096, 1 << 20, true),
+            (false, 0, 512, 4096, 513, false),
+            (false, 0, 512, 4096, 512, true),
+            (false, 0, 512, 4096, 511, true),
+            // What is before it in its block is there already.
+            (false, 512, 3584, 4096, 0, false),
+            (false, 512, 512, 512, 0, false),
+        ] {
+            let zeroes = decide::needs_zeroes(around, pos, len, block, || i_size);
+            assert_eq!(zeroes, expected);
+        }
+    }
+
+    #[test]
+    fn debts_at_the_end() {
+        // A read with cached pages owes nothing: reads never drop pages.
+        assert_eq!(decide::owed_at_end(false, false, || true), Owed::NOTHING);
+        assert_eq!(decide::owed_at_end(true, false, || false), Owed::NOTHING);
+        assert_eq!(decide::owed_at_end(true, false, || true), Owed::DROP_PAGES);
         // An error is never handled in interrupt context, not even that of a read.
         for write in [false, true] {
-            assert_eq!(
-                decide::landing(write, none, true, || false),
-                Landing::Punt(Reasons::ERROR)
-            );
+            assert_eq!(decide::owed_at_end(write, true, || true), Owed::REPORT);
         }
-        assert_eq!(
-            decide::landing(true, Reasons::COW, true, || true),
-            Landing::Punt(Reasons::COW.and(Reasons::ERROR))
-        );
-        for reason in [
-            Reasons::UNWRITTEN,
-            Reasons::COW,
-            Reasons::NEW,
-            Reasons::EXTENDING,
-            Reasons::SYNC,
+    }
+
+    #[test]
+    fn debts_are_not_nothing() {
+        assert!(Owed::NOTHING.debt().is_none());
+        for owed in [
+            Owed::CONVERT,
+            Owed::REMAP,
+            Owed::RECORD,
+            Owed::EXTEND,
+            Owed::FLUSH,
+            Owed::DROP_PAGES,
+            Owed::REPORT,
         ] {
-            assert_eq!(
-                decide::landing(true, reason, false, || false),
-                Landing::Punt(reason)
-            );
+            assert!(owed.debt().is_some_and(|debt| debt.has(owed)));
         }
+        let debt = Owed::CONVERT.debt();
+        assert!(debt.is_some_and(|debt| !debt.has(Owed::REMAP)));
+        let both = Owed::CONVERT.and(Owed::REMAP).debt();
+        assert!(both.is_some_and(|debt| debt.has(Owed::CONVERT) && debt.has(Owed::REMAP)));
     }
 
     #[test]

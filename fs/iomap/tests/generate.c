@@ -255,8 +255,11 @@ static void generate_answers(struct script *s, struct rnd_state *r)
 	s->end_io = PICK(r, 0, 0, 1, 1, 1, 2);
 	if (s->end_io == 2)
 		s->end_io_ret = PICK(r, 0, 0, -EIO, -ENOSPC);
-	s->submit = below(r, NR_SUBMIT);
-	s->set = s->submit == SUBMIT_IOEND ? SET_IOEND : below(r, NR_SET);
+	/* Half of them leave bios alone: only those can be requests of a single bio. */
+	if (chance(r, 50)) {
+		s->submit = below(r, NR_SUBMIT);
+		s->set = s->submit == SUBMIT_IOEND ? SET_IOEND : below(r, NR_SET);
+	}
 
 	if (chance(r, 40))
 		s->at_once = chance(r, 50) ? -1 : below(r, 16);

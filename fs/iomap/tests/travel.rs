@@ -3,20 +3,14 @@
 //! The ways of requests, and the word that `end_io` is told about each.
 
 use super::{
-    decide::{
-        Durability,
-        Reasons, //
-    },
+    decide::Owed,
     travel::{
-        Pages,
-        Read,
         Transfer,
-        Travel,
-        Write, //
+        Travel, //
     },
 };
 use kernel::{
-    iomap::flags::EndIoFlags,
+    iomap::bio::Pages,
     macros::kunit_tests, //
 };
 
@@ -24,96 +18,128 @@ use kernel::{
 mod cases {
     use super::*;
 
-    const READ: Transfer = Transfer::Read(Read {
-        pages: Pages::Dirtied,
-        i_size: 1000,
-    });
-    const WRITE: Write = Write {
-        unwritten: false,
-        cow: false,
-        durability: Durability::NotNeeded,
-    };
+    const READ: Transfer = Transfer::Read;
+    const WRITE: Transfer = Transfer::Write { through: false };
+    const NOTHING: Owed = Owed::NOTHING;
 
     #[test]
     fn choice_of_the_way() {
-        let none = Reasons::NONE;
-        assert!(matches!(Travel::new(READ, false, none), Travel::Plain(_)));
-        assert!(matches!(Travel::new(READ, true, none), Travel::Bounce(..)));
-        assert!(matches!(
-            Travel::new(Transfer::Write(WRITE), false, Reasons::NEW),
-            Travel::Deferred(_, Reasons::NEW)
-        ));
-        assert!(matches!(
-            Travel::new(Transfer::Write(WRITE), true, Reasons::NEW),
-            Travel::Bounce(_, Reasons::NEW)
-        ));
+        assert_eq!(Travel::single(READ, NOTHING), Travel::Simple(READ));
+        assert_eq!(Travel::counted(READ, false, NOTHING), Travel::Plain(READ));
+        assert_eq!(
+            Travel::counted(READ, true, NOTHING),
+            Travel::Bounce(READ, None)
+        );
+        for travel in [
+            Travel::single(WRITE, Owed::RECORD),
+            Travel::counted(WRITE, false, Owed::RECORD),
+        ] {
+            assert!(matches!(travel, Travel::Deferred(WRITE, debt) if debt.has(Owed::RECORD)));
+        }
+        let bounced = Travel::counted(WRITE, true, Owed::RECORD);
+        assert!(matches!(bounced, Travel::Bounce(WRITE, Some(debt)) if debt.has(Owed::RECORD)));
     }
 
     #[test]
     fn change_of_the_way() {
-        let mut travel = Travel::new(Transfer::Write(WRITE), false, Reasons::NONE);
-        travel.set_reasons(Reasons::ERROR);
-        assert!(matches!(travel, Travel::Deferred(_, Reasons::ERROR)));
-        travel.set_reasons(Reasons::NONE);
-        assert!(matches!(travel, Travel::Plain(_)));
+        for mut travel in [
+            Travel::single(WRITE, NOTHING),
+            Travel::counted(WRITE, false, NOTHING),
+        ] {
+            travel.owe(NOTHING);
+            assert!(travel.debt().is_none());
+            travel.owe(Owed::REMAP);
+            travel.owe(Owed::CONVERT);
+            travel.owe(NOTHING);
+            assert!(matches!(
+                travel,
+                Travel::Deferred(WRITE, debt)
+                    if debt.has(Owed::REMAP) && debt.has(Owed::CONVERT) && !debt.has(Owed::FLUSH)
+            ));
+        }
+        // What was bounced stays so, whatever it owes.
+        let mut travel = Travel::counted(READ, true, NOTHING);
+        travel.owe(Owed::REPORT);
+        assert!(matches!(travel, Travel::Bounce(READ, Some(debt)) if debt.has(Owed::REPORT)));
 
-        // What was bounced stays so, whatever else happens to it.
-        let mut travel = Travel::new(READ, true, Reasons::NONE);
-        travel.set_reasons(Reasons::ERROR);
-        assert!(matches!(travel, Travel::Bounce(_, Reasons::ERROR)));
+        for mut travel in [
+            Travel::counted(WRITE, false, NOTHING),
+            Travel::counted(WRITE, false, Owed::CONVERT),
+            Travel::counted(WRITE, true, Owed::CONVERT),
+        ] {
+            travel.write_through();
+            assert_eq!(travel.transfer(), Transfer::Write { through: true });
+        }
     }
 
     #[test]
-    fn direction() {
-        let read = Travel::new(READ, false, Reasons::NONE);
-        assert_eq!(read.read_limit(), Some(1000));
-        assert!(read.as_write().is_none());
-        let write = Travel::new(Transfer::Write(WRITE), true, Reasons::NONE);
-        assert_eq!(write.read_limit(), None);
-        assert!(write.as_write().is_some());
+    fn landing() {
+        for (mut travel, bounced) in [
+            (Travel::single(WRITE, NOTHING), false),
+            (Travel::counted(WRITE, false, NOTHING), false),
+            (Travel::counted(WRITE, true, NOTHING), true),
+        ] {
+            let clear = travel.land(false, || false);
+            assert!(clear.is_some_and(|clear| clear.transfer == WRITE && clear.bounced == bounced));
+            assert!(travel.land(false, || true).is_none());
+            assert!(travel.debt().is_some_and(|debt| debt.has(Owed::DROP_PAGES)));
+            // From then on it owes that.
+            assert!(travel.land(false, || false).is_none());
+        }
+        let mut read = Travel::single(READ, NOTHING);
+        assert!(read.land(false, || true).is_some());
+        assert!(read.land(true, || true).is_none());
+        assert!(matches!(read, Travel::Deferred(READ, debt) if debt.has(Owed::REPORT)));
+        // What owes anything is not looked at any more.
+        let mut owing = Travel::counted(WRITE, true, Owed::FLUSH);
+        let mut asked = false;
+        assert!(owing
+            .land(false, || {
+                asked = true;
+                true
+            })
+            .is_none());
+        assert!(!asked);
     }
 
     #[test]
     fn end_io_flags() {
         // The word of the C implementation for the same request, bit by bit.
-        let read = Travel::new(READ, false, Reasons::NONE);
-        assert_eq!(read.end_io_flags(false, true).into_raw(), 1 << 31);
-        assert_eq!(read.end_io_flags(true, true).into_raw(), 1 << 31 | 1 << 3);
+        let flags = |travel: &Travel, pages| travel.end_io_flags(pages).into_raw();
+        let read = Travel::single(READ, NOTHING);
+        assert_eq!(flags(&read, Pages::Dirtied), 1 << 31);
+        assert_eq!(flags(&read, Pages::LeftAlone), 0);
+        let failed = Travel::single(READ, Owed::REPORT);
+        assert_eq!(flags(&failed, Pages::LeftAlone), 1 << 27);
 
-        let read = Transfer::Read(Read {
-            pages: Pages::LeftAlone,
-            i_size: 0,
-        });
-        let failed = Travel::new(read, false, Reasons::ERROR);
-        assert_eq!(failed.end_io_flags(false, false).into_raw(), 1 << 27);
+        let overwrite = Travel::counted(WRITE, false, NOTHING);
+        assert_eq!(flags(&overwrite, Pages::LeftAlone), 1 << 30);
+        let through = Travel::single(Transfer::Write { through: true }, NOTHING);
+        assert_eq!(flags(&through, Pages::LeftAlone), 1 << 30 | 1 << 28);
 
-        let overwrite = Travel::new(Transfer::Write(WRITE), false, Reasons::NONE);
-        assert_eq!(overwrite.end_io_flags(false, false).into_raw(), 1 << 30);
+        let clear = |mut travel: Travel, pages| {
+            let clear = travel.land(false, || false);
+            clear.map(|clear| clear.end_io_flags(pages).into_raw())
+        };
+        assert_eq!(clear(read, Pages::Dirtied), Some(1 << 31));
+        assert_eq!(clear(overwrite, Pages::LeftAlone), Some(1 << 30));
         assert_eq!(
-            overwrite.end_io_flags(false, true).into_raw(),
-            1 << 30 | 1 << 26
+            clear(Travel::counted(WRITE, true, NOTHING), Pages::LeftAlone),
+            Some(1 << 30 | 1 << 4)
         );
 
-        let through = Transfer::Write(Write {
-            durability: Durability::WrittenThrough,
-            ..WRITE
-        });
+        let all = Owed::CONVERT.and(Owed::REMAP).and(Owed::FLUSH);
+        let bounced = Travel::counted(WRITE, true, all);
         assert_eq!(
-            Travel::new(through, false, Reasons::NONE)
-                .end_io_flags(false, false)
-                .into_raw(),
-            1 << 30 | 1 << 28
+            flags(&bounced, Pages::LeftAlone),
+            1 << 30 | 1 << 29 | 1 << 27 | 1 << 4 | 1 << 1 | 1
         );
-
-        let all = Transfer::Write(Write {
-            unwritten: true,
-            cow: true,
-            durability: Durability::Flush,
-        });
-        let bounced = Travel::new(all, true, Reasons::UNWRITTEN);
-        assert_eq!(
-            bounced.end_io_flags(true, false),
-            EndIoFlags::from_raw(1 << 30 | 1 << 29 | 1 << 27 | 1 << 4 | 1 << 3 | 1 << 1 | 1)
-        );
+        // What the file system is not told by name.
+        let other = Owed::RECORD
+            .and(Owed::EXTEND)
+            .and(Owed::DROP_PAGES)
+            .and(Owed::REPORT);
+        let deferred = Travel::counted(WRITE, false, other);
+        assert_eq!(flags(&deferred, Pages::LeftAlone), 1 << 30 | 1 << 27);
     }
 }

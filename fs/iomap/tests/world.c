@@ -495,11 +495,14 @@ static void disk_submit_bio(struct bio *bio)
 	    (u64)bio->bi_iter.bi_sector, bio->bi_iter.bi_size);
 	say_opf(bio->bi_opf);
 	say_vecs(bio);
+	/*
+	 * Bios of direct I/O are from its own set, with a request in front of them, or from that of
+	 * all file systems: which is up to the implementation.
+	 */
 	say(" hint=%d prio=%d stream=%d set=%s", bio->bi_write_hint, bio->bi_ioprio,
 	    bio->bi_write_stream,
 	    bio->bi_pool == &w.set ? "own" : bio->bi_pool == &iomap_ioend_bioset ? "ioend" :
-	    bio->bi_pool == &fs_bio_set ? "fs" :
-	    s->op == OP_SIMPLE && !s->crypt ? "simple" : "other");
+	    bio->bi_pool == &fs_bio_set || bio->bi_pool->front_pad ? "fs" : "other");
 	crypt_say(bio);
 	if (bio_integrity(bio)) {
 		say(" pi");
@@ -1365,8 +1368,8 @@ static void play_steps(struct kthread_work *work)
 	if (w.steps_over || (work && READ_ONCE(w.returned)))
 		return;		/* It did not wait. The player goes on. */
 	w.steps_over = true;
-	/* Rust may be polling here, and C asleep. */
-	if (work && !(w.s->ki_flags & IOCB_HIPRI))
+	/* Rust polls for a bio that is polled, and C is asleep. */
+	if (work && !(w.s->ki_flags & IOCB_HIPRI && w.iocb.private))
 		say("submitter waits%s\n", w.player->task->in_iowait ? " for I/O" : "");
 	for (unsigned int i = 0; i < SCRIPT_STEPS && w.s->step[i].what && !w.stuck; i++) {
 		one_step(&w.s->step[i]);

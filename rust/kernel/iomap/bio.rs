@@ -24,15 +24,13 @@ use super::{
     context::MaySleep,
     device::BlockDevice,
     flags::{
+        IocbFlags,
         MapFlags,
         Opf, //
     },
     inode::Inode,
     iov_iter::IovIter,
-    iter::{
-        Extent,
-        Place, //
-    },
+    iter::Extent,
     kiocb::BusyIocb,
     ops::DioOps,
     request::{
@@ -40,11 +38,16 @@ use super::{
         Share,
         Submitter, //
     },
+    write_once, //
 };
 use crate::{
     alloc::flags::GFP_KERNEL,
     bindings,
-    prelude::*, //
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
 };
 use core::{
     marker::PhantomData,
@@ -85,6 +88,7 @@ mod private {
     impl Sealed for super::Pinned {}
     impl Sealed for super::Bounced {}
     impl Sealed for super::Zeroes {}
+    impl Sealed for super::Complete {}
 }
 
 impl Contents for Empty {
@@ -110,6 +114,88 @@ impl Contents for Bounced {
         // SAFETY: Required of the caller. Nothing was transferred, so nothing is copied back.
         unsafe { bindings::bio_iov_iter_unbounce(bio, true, false) };
     }
+}
+
+/// The most segments that a bio can have of its own (`BIO_MAX_VECS`).
+// CAST: 256.
+pub const MAX_VECS: u16 = bindings::BIO_MAX_VECS as u16;
+
+/// What becomes of the pages of a bio that transfers in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// They belong to user space and are read into: they are dirtied.
+    Dirtied,
+    /// They are written from, or the kernel owns them and looks after them.
+    LeftAlone,
+}
+
+impl Pages {
+    /// Those of `memory`.
+    #[inline]
+    pub fn of(memory: &IovIter<'_>) -> Self {
+        if memory.is_user_backed() && !memory.is_source() {
+            Self::Dirtied
+        } else {
+            Self::LeftAlone
+        }
+    }
+}
+
+/// Gives back the pages of a bio that has ended, which itself stays.
+///
+/// # Safety
+///
+/// `bio` must have ended, be filled in place from memory of which `pages` is true, and belong to the
+/// caller, who does not use the pages afterwards.
+#[inline(always)]
+pub(super) unsafe fn give_back_pages(bio: *mut bindings::bio, pages: Pages) {
+    match pages {
+        // SAFETY: Required of the caller.
+        Pages::LeftAlone => unsafe { release_pages(bio) },
+        // As `bio_check_pages_dirty()` puts the bio, it gets a reference for that (`bio_get()`).
+        //
+        // SAFETY: Required of the caller. The one reference to the bio is not shared yet.
+        Pages::Dirtied => unsafe {
+            (*bio).bi_flags |= 1 << bindings::BIO_REFFED;
+            Atomic::from_ptr(&raw mut (*bio).__bi_cnt.counter).store(2, Relaxed);
+            bindings::bio_check_pages_dirty(bio);
+        },
+    }
+}
+
+/// As [`give_back_pages`], and puts the bio.
+///
+/// # Safety
+///
+/// As there, and the bio must not be used afterwards.
+#[inline(always)]
+pub(super) unsafe fn put_with_pages(bio: *mut bindings::bio, pages: Pages) {
+    // SAFETY: Required of the caller.
+    unsafe {
+        match pages {
+            Pages::LeftAlone => {
+                release_pages(bio);
+                bindings::bio_put(bio);
+            }
+            Pages::Dirtied => bindings::bio_check_pages_dirty(bio),
+        }
+    }
+}
+
+/// How the transfer of a bio ended (`bi_status`).
+///
+/// # Safety
+///
+/// `bio` must have ended and be valid.
+#[inline(always)]
+pub(super) unsafe fn result(bio: *const bindings::bio) -> Result {
+    // SAFETY: Required of the caller.
+    let status = unsafe { (*bio).bi_status };
+    if status == 0 {
+        return Ok(());
+    }
+    // SAFETY: Any status may be asked for.
+    check(unsafe { bindings::blk_status_to_errno(status) })
 }
 
 /// `bio_release_pages(bio, false)`.
@@ -138,12 +224,25 @@ pub struct Bio<C: Contents> {
 }
 
 impl<C: Contents> Drop for Bio<C> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: By the invariants the bio is ours alone and has such contents.
-        unsafe { C::give_back(self.as_raw()) };
-        // SAFETY: The bio is not used afterwards.
-        unsafe { bindings::bio_put(self.as_raw()) };
+        // SAFETY: By the invariants the bio is ours alone, has such contents, and is not used
+        // afterwards.
+        unsafe { discard::<C>(self.as_raw()) };
+    }
+}
+
+/// Gives back a bio that was not submitted, and its pages.
+///
+/// # Safety
+///
+/// As for [`Contents::give_back`].
+#[cold]
+unsafe fn discard<C: Contents>(bio: *mut bindings::bio) {
+    // SAFETY: Required of the caller.
+    unsafe {
+        C::give_back(bio);
+        bindings::bio_put(bio);
     }
 }
 
@@ -175,7 +274,7 @@ impl<C: Contents> Bio<C> {
 
     /// Takes the life-time hint over from the file.
     #[inline]
-    fn set_write_hint(&mut self, inode: &Inode) {
+    pub(super) fn set_write_hint(&mut self, inode: &Inode) {
         // SAFETY: The bio is ours.
         unsafe { (*self.as_raw()).bi_write_hint = inode.write_hint() };
     }
@@ -196,7 +295,7 @@ impl<C: Contents> Bio<C> {
 
     /// Sets up inline encryption for an encrypted file (`fscrypt_set_bio_crypt_ctx()`).
     #[inline]
-    fn set_crypt_ctx(&mut self, inode: &Inode, pos: i64, _ctx: MaySleep) {
+    pub(super) fn set_crypt_ctx(&mut self, inode: &Inode, pos: i64, _ctx: MaySleep) {
         #[cfg(CONFIG_FS_ENCRYPTION_INLINE_CRYPT)]
         // SAFETY: The bio and the inode are valid, and the context may sleep.
         unsafe {
@@ -237,7 +336,6 @@ impl Bio<Empty> {
     }
 
     /// Allocates from the bio set of the file system, or else from that of all file systems.
-    #[inline(always)]
     fn alloc(
         bdev: &BlockDevice,
         vecs: u16,
@@ -341,52 +439,55 @@ pub struct Template<'a> {
 
 impl Template<'_> {
     /// Allocates a data bio for byte `pos` of the file.
-    #[inline]
-    fn data_bio(&self, iter: &Place, iocb: &BusyIocb, pos: i64, vecs: u16) -> Result<Bio<Empty>> {
+    fn data_bio(&self, iocb: &BusyIocb, pos: i64, vecs: u16) -> Result<Bio<Empty>> {
         let mut bio = Bio::alloc(self.extent.bdev(), vecs, self.opf, self.ops, self.ctx)?;
-        bio.set_crypt_ctx(iter.inode(), pos, self.ctx);
+        let inode = self.extent.place().inode();
+        bio.set_crypt_ctx(inode, pos, self.ctx);
         bio.set_sector(self.extent.sector(pos));
-        bio.set_write_hint(iter.inode());
+        bio.set_write_hint(inode);
         bio.set_ioprio(iocb.ioprio());
         Ok(bio)
     }
 
-    /// Builds the next zero-copy bio, for byte `pos` of the file.
-    #[inline]
+    /// Builds the next zero-copy bio, for byte `pos` of the file, of at most `max` bytes.
     pub fn pin(
         &self,
-        iter: &Place,
         iocb: &BusyIocb,
         pos: i64,
         memory: &mut IovIter<'_>,
+        max: u64,
     ) -> Result<Bio<Pinned>> {
-        let vecs = memory.vecs_to_alloc();
-        self.data_bio(iter, iocb, pos, vecs)?
-            .pin(memory, self.extent.bdev(), self.alignment)
+        memory.cut(max, |memory| {
+            let vecs = memory.vecs_to_alloc();
+            self.data_bio(iocb, pos, vecs)?
+                .pin(memory, self.extent.bdev(), self.alignment)
+        })
     }
 
-    /// Builds the next bounced bio, for byte `pos` of the file.
+    /// Builds the next bounced bio, for byte `pos` of the file, of at most `max` bytes.
     pub fn bounce(
         &self,
-        iter: &Place,
         iocb: &BusyIocb,
         pos: i64,
         memory: &mut IovIter<'_>,
+        max: u64,
     ) -> Result<Bio<Bounced>> {
-        let vecs = memory.bounce_vecs();
-        self.data_bio(iter, iocb, pos, vecs)?.bounce(
-            memory,
-            self.extent.max_bio_bytes(),
-            self.alignment,
-        )
+        memory.cut(max, |memory| {
+            let vecs = memory.bounce_vecs();
+            self.data_bio(iocb, pos, vecs)?.bounce(
+                memory,
+                self.extent.max_bio_bytes(),
+                self.alignment,
+            )
+        })
     }
 
     /// Builds a bio that writes `len` zeroes at byte `pos` of the file.
     ///
-    /// `len` is less than `block_size`. Fails with `EINVAL` if a block takes more pages of zeroes
+    /// Fails with `EINVAL` if that is not less than a block, or if a block takes more pages of zeroes
     /// than a bio has segments. The bio carries neither priority nor hint: it is not the caller's
     /// data.
-    pub fn zeroes(&self, iter: &Place, pos: i64, len: u32, block_size: u32) -> Result<Bio<Zeroes>> {
+    pub fn zeroes(&self, pos: i64, len: u32, block_size: u32) -> Result<Bio<Zeroes>> {
         // SAFETY: The folio of zeroes is there since boot and is never freed.
         let (folio, folio_bytes) = unsafe {
             let folio = bindings::largest_zero_folio();
@@ -397,7 +498,7 @@ impl Template<'_> {
             1,
             (block_size as usize).checked_div(folio_bytes).unwrap_or(0),
         );
-        if vecs > bindings::BIO_MAX_VECS as usize {
+        if len >= block_size || vecs > bindings::BIO_MAX_VECS as usize {
             return Err(EINVAL);
         }
 
@@ -409,7 +510,7 @@ impl Template<'_> {
             self.ops,
             self.ctx,
         )?;
-        bio.set_crypt_ctx(iter.inode(), pos, self.ctx);
+        bio.set_crypt_ctx(self.extent.place().inode(), pos, self.ctx);
         bio.set_sector(self.extent.sector(pos));
 
         let mut left = len as usize;
@@ -420,6 +521,48 @@ impl Template<'_> {
             left = left.wrapping_sub(part);
         }
         Ok(bio.filled())
+    }
+
+    /// Submits a bio as a part of `request`, which will not be over before the bio has ended.
+    ///
+    /// `pos` is the byte of the file that the bio starts at. The file system may submit the bio in
+    /// our place, and complete it before this returns. Returns whether the bio has to be polled for.
+    #[inline]
+    pub fn submit<T: Operations, C: Filled>(
+        &self,
+        bio: Bio<C>,
+        request: &Submitter<T>,
+        iocb: &mut BusyIocb,
+        pos: i64,
+    ) -> bool {
+        // SAFETY: The bio is ours; `end_io` takes the share back from `bi_private`.
+        unsafe {
+            (*bio.as_raw()).bi_private = request.share().into_raw();
+            (*bio.as_raw()).bi_end_io = Some(end_io::<T>);
+        }
+        self.send(bio.filled(), iocb, pos)
+    }
+
+    fn send(&self, mut bio: Bio<Complete>, iocb: &mut BusyIocb, pos: i64) -> bool {
+        // A caller that waits in the kernel does not poll.
+        let polled = iocb.flags().has(IocbFlags::HIPRI) && !iocb.is_sync() && bio.poll_for(iocb);
+
+        let raw = bio.into_raw();
+        match self.ops.submit_io() {
+            // SAFETY: The bio is complete and given up here, and the iterator is valid.
+            Some(submit_io) => unsafe { submit_io(self.extent.place().as_raw(), raw, pos) },
+            None => {
+                if self.extent.flags().has(MapFlags::ANON_WRITE) {
+                    // Where it goes is for the callback to say.
+                    crate::do_once_lite! {
+                        crate::warn_on!(true);
+                    }
+                }
+                // SAFETY: The bio is complete and given up here.
+                unsafe { submit(raw) };
+            }
+        }
+        polled
     }
 }
 
@@ -448,89 +591,79 @@ impl<C: Filled> Bio<C> {
         // SAFETY: Charges the current task.
         unsafe { bindings::task_io_account_write(self.size() as usize) };
     }
+}
 
-    /// Submits the bio as a part of `request`, which will not be over before the bio has ended.
-    ///
-    /// `pos` is the byte of the file that the bio starts at. The file system may submit the bio in
-    /// our place, and complete it before this returns.
-    #[inline]
-    pub fn submit<T: Operations>(
-        mut self,
-        request: &Submitter<T>,
-        ops: &DioOps,
-        iter: &Place,
-        iocb: &mut BusyIocb,
-        pos: i64,
-    ) {
-        // SAFETY: The bio is ours; `end_io` takes the share back from `bi_private`.
-        unsafe {
-            (*self.as_raw()).bi_private = request.share().into_raw();
-            (*self.as_raw()).bi_end_io = Some(end_io::<T>);
-        }
-        // A caller that waits in the kernel does not poll.
-        if iocb.flags().has(super::flags::IocbFlags::HIPRI) && !iocb.is_sync() {
-            if self.is_encrypted_on_the_way() {
-                iocb.stop_polling();
-            } else {
-                self.set_polled(iocb);
-            }
-        }
+/// Something that makes a bio complete: which does not matter any more.
+struct Complete(());
 
-        let raw = self.into_raw();
-        match ops.submit_io() {
-            // SAFETY: The bio is complete and given up here, and the iterator is valid.
-            Some(submit_io) => unsafe { submit_io(iter.as_raw(), raw, pos) },
-            None => {
-                if iter.flags().has(MapFlags::ANON_WRITE) {
-                    // Where it goes is for the callback to say.
-                    crate::do_once_lite! {
-                        crate::warn_on!(true);
-                    }
-                }
-                // SAFETY: The bio is complete and given up here.
-                unsafe { submit_encrypted(raw) };
-            }
-        }
-    }
+impl Contents for Complete {
+    unsafe fn give_back(_bio: *mut bindings::bio) {}
+}
 
-    /// Whether the block layer will give the device an encrypted copy instead of this bio.
-    ///
-    /// It does so for a device that cannot encrypt. Nobody knows of the copy, so nobody can poll
-    /// for it.
-    #[inline]
-    fn is_encrypted_on_the_way(&self) -> bool {
-        #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
-        {
-            // SAFETY: The bio is ours.
-            let bio = unsafe { self.raw.as_ref() };
-            if bio.bi_opf & bindings::req_op_REQ_OP_WRITE != 0 && !bio.bi_crypt_context.is_null() {
-                // SAFETY: The context of a bio is valid as long as the bio, and its key as long as
-                // the file is open.
-                let config = unsafe { &raw const (*(*bio.bi_crypt_context).bc_key).crypto_cfg };
-                // SAFETY: The device and the configuration are valid.
-                return !unsafe {
-                    bindings::blk_crypto_config_supported_natively(bio.bi_bdev, config)
-                };
-            }
-        }
-        false
-    }
-
-    /// Lets the caller poll for this bio.
-    #[inline]
-    pub(super) fn set_polled(&mut self, iocb: &mut BusyIocb) {
-        self.add_flags(Opf::POLLED);
-        iocb.set_polled_bio(self.as_raw());
+impl<C: Contents> Bio<C> {
+    /// Lets the caller poll for this bio, or takes the request out of polling if nobody can. Returns
+    /// which.
+    #[inline(always)]
+    pub(super) fn poll_for(&mut self, iocb: &mut BusyIocb) -> bool {
+        // SAFETY: The bio and the kiocb are ours.
+        unsafe { poll_for(self.as_raw(), iocb.as_raw()) }
     }
 }
 
-/// `blk_crypto_submit_bio()`.
+/// As [`Bio::poll_for`].
+///
+/// # Safety
+///
+/// Nobody else may use the bio and the kiocb.
+#[cold]
+unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool {
+    // SAFETY: Required of the caller.
+    unsafe {
+        if is_encrypted_on_the_way(bio) {
+            (*iocb).ki_flags &= !IocbFlags::HIPRI.into_raw();
+            return false;
+        }
+        (*bio).bi_opf |= Opf::POLLED.into_raw();
+        // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a bio
+        // (`SLAB_TYPESAFE_BY_RCU`), and reads the field with `READ_ONCE()`.
+        write_once(&raw mut (*iocb).private, bio.cast());
+    }
+    true
+}
+
+/// Whether the block layer will give the device an encrypted copy instead of this bio.
+///
+/// It does so for a device that cannot encrypt. Nobody knows of the copy, so nobody can poll for it.
+///
+/// # Safety
+///
+/// `bio` must be valid.
+#[inline]
+unsafe fn is_encrypted_on_the_way(bio: *const bindings::bio) -> bool {
+    #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
+    {
+        // SAFETY: Required of the caller.
+        let bio = unsafe { &*bio };
+        if bio.bi_opf & bindings::req_op_REQ_OP_WRITE != 0 && !bio.bi_crypt_context.is_null() {
+            // SAFETY: The context of a bio is valid as long as the bio, and its key as long as the
+            // file is open.
+            let config = unsafe { &raw const (*(*bio.bi_crypt_context).bc_key).crypto_cfg };
+            // SAFETY: The device and the configuration are valid.
+            return !unsafe { bindings::blk_crypto_config_supported_natively(bio.bi_bdev, config) };
+        }
+    }
+    #[cfg(not(CONFIG_BLK_INLINE_ENCRYPTION))]
+    let _ = bio;
+    false
+}
+
+/// Submits a bio, through the encryption in software if it needs that (`blk_crypto_submit_bio()`).
 ///
 /// # Safety
 ///
 /// `bio` must be complete, and must not be used afterwards.
-#[inline]
-unsafe fn submit_encrypted(bio: *mut bindings::bio) {
+#[inline(always)]
+pub(super) unsafe fn submit(bio: *mut bindings::bio) {
     #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
     {
         // SAFETY: The bio is valid until it is submitted.
@@ -578,13 +711,8 @@ impl EndedBio {
     /// How the transfer ended (`bi_status`).
     #[inline]
     pub fn result(&self) -> Result {
-        // SAFETY: The bio is ours.
-        let status = unsafe { (*self.as_raw()).bi_status };
-        if status == 0 {
-            return Ok(());
-        }
-        // SAFETY: Any status may be asked for.
-        check(unsafe { bindings::blk_status_to_errno(status) })
+        // SAFETY: The bio has ended and is ours.
+        unsafe { result(self.as_raw()) }
     }
 
     /// Frees integrity data that the file system attached (`fs_bio_integrity_free()`).
@@ -626,6 +754,7 @@ impl EndedBio {
     ///
     /// With `failed` nothing is copied. A read that is copied back needs process context, which
     /// the file system provides by completing such bios from a worker.
+    #[inline]
     pub fn unbounce(self, failed: bool, mark_dirty: bool) {
         // SAFETY: The bio is ours, and its pages are not used afterwards.
         unsafe { bindings::bio_iov_iter_unbounce(self.as_raw(), failed, mark_dirty) };

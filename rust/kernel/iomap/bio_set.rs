@@ -3,8 +3,18 @@
 //! A request of a single bio as one allocation.
 //!
 //! A bio set can keep room in front of each of its bios (front pad). [`HeaderSet`] puts the
-//! description of the request, a [`Header`], there, so that a small request needs no allocation
-//! besides its bio, and that one comes from a cache per CPU.
+//! description of the request, a [`Header`], there, so that such a request needs no allocation
+//! besides its bio, and that one comes from a cache per CPU. Nor is it counted: the submission and
+//! the bio shake hands, and who comes second owns the request.
+//!
+//! ```text
+//!                         submit()                              ended
+//!  Unsubmitted<Pinned> --------------------------------------------------> Single
+//!          |                                                                 ^
+//!          | start()                +--> None, the bio has it: ended --------+
+//!          +--------> InFlight -----+                                        |
+//!                                   +--> leave() or wait(): ended -----------+
+//! ```
 //!
 //! C header: [`include/linux/bio.h`](srctree/include/linux/bio.h).
 
@@ -13,19 +23,25 @@ use super::{
         Bio,
         Contents,
         Empty,
-        EndedBio,
+        Pages,
         Pinned, //
     },
     check,
     context::MaySleep,
     device::BlockDevice,
     flags::Opf,
+    handover::{
+        AtHandshake,
+        Handshake, //
+    },
     inode::{
         DoneQueue,
+        Inode,
         Puntable, //
     },
     iov_iter::IovIter,
-    kiocb::BusyIocb, //
+    kiocb::BusyIocb,
+    request::wake, //
 };
 use crate::{
     alloc::flags::{
@@ -35,18 +51,22 @@ use crate::{
     bindings,
     prelude::*,
     static_lock_class,
+    task::Task,
     types::Opaque,
     workqueue::RawWorkItem, //
 };
 use core::{
     marker::PhantomData,
-    mem::MaybeUninit,
+    mem::{
+        ManuallyDrop,
+        MaybeUninit, //
+    },
     ptr::NonNull, //
 };
 
 /// A request that fits in front of its only bio.
 pub trait Header: Send + Sized + 'static {
-    /// The bio has ended. Any context, the hard interrupt included.
+    /// The bio has ended and the request is over. Any context, the hard interrupt included.
     fn ended(request: Single<Self>);
 
     /// The work queue that the request is punted to.
@@ -56,12 +76,24 @@ pub trait Header: Send + Sized + 'static {
     fn punted(request: Single<Self>, ctx: MaySleep);
 }
 
-/// The front pad.
+/// A request that can be given away with its bio.
+pub trait GivenAway: Header {
+    /// The request is over and went well; its bio is gone. Any context, the hard interrupt included.
+    ///
+    /// One that failed is punted instead.
+    fn went_well(self);
+}
+
+/// What lies in front of the bio, its end next to it: what is needed each time comes last, so that
+/// it shares no cache line with the rest.
 #[repr(C)]
 struct Pad<H> {
-    header: MaybeUninit<H>,
     /// Initialised when the request is punted, which few are.
     work: Opaque<bindings::work_struct>,
+    header: MaybeUninit<H>,
+    handshake: Handshake,
+    /// What becomes of the pages when the bio has ended.
+    pages: Pages,
 }
 
 /// Whether an allocation may wait for memory.
@@ -82,20 +114,21 @@ pub struct HeaderSet<H: Header> {
 // SAFETY: A bio set is made for concurrent use.
 unsafe impl<H: Header> Sync for HeaderSet<H> {}
 
-impl<H: Header> Default for HeaderSet<H> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<H: Header> HeaderSet<H> {
     /// Bytes in front of each bio. The bio itself then begins a cache line, so that the fields
     /// that submission and completion touch share one.
-    const FRONT_PAD: usize =
-        size_of::<Pad<H>>().next_multiple_of(bindings::IOMAP_DIO_CACHE_LINE_BYTES);
+    const FRONT_PAD: usize = {
+        assert!(align_of::<Pad<H>>() <= bindings::IOMAP_DIO_CACHE_LINE_BYTES);
+        size_of::<Pad<H>>().next_multiple_of(bindings::IOMAP_DIO_CACHE_LINE_BYTES)
+    };
 
-    /// A bio set that has no bios yet: [`HeaderSet::init`] comes first.
-    pub const fn new() -> Self {
+    /// A bio set that has no bios yet.
+    ///
+    /// # Safety
+    ///
+    /// [`HeaderSet::init`] must have succeeded before the bio set is used. It is never destroyed, so
+    /// it must be part of the kernel, not of a module.
+    pub const unsafe fn new() -> Self {
         Self {
             raw: Opaque::zeroed(),
             _header: PhantomData,
@@ -120,32 +153,33 @@ impl<H: Header> HeaderSet<H> {
         })
     }
 
-    /// Allocates a bio for `memory`.
+    /// Allocates a bio for `memory`, with at most `max_vecs` segments of its own.
     ///
-    /// Fails with `EAGAIN` if that would mean to wait and must not, and with `ENOTBLK` if the bio
-    /// set is not initialised.
+    /// Fails with `EAGAIN` if that would mean to wait and must not, and with `ENOTBLK` if the memory may
+    /// need more segments.
     #[inline(always)]
     pub fn alloc(
         &'static self,
         bdev: &BlockDevice,
         memory: &mut IovIter<'_>,
         opf: Opf,
+        max_vecs: u16,
         iocb: &BusyIocb,
         wait: Wait,
     ) -> Result<Unsubmitted<H, Empty>> {
-        // SAFETY: Only `init` writes to the field. A bio set that was not initialised has no slab.
-        if unsafe { (*self.raw.get()).bio_slab }.is_null() {
-            return Err(ENOTBLK);
-        }
         let gfp = match wait {
             Wait::Allowed(_) => GFP_KERNEL,
             Wait::Never => GFP_NOWAIT,
         };
-        // SAFETY: The device and the bio set are valid.
+        let vecs = memory.vecs_to_alloc();
+        if vecs > max_vecs {
+            return Err(ENOTBLK);
+        }
+        // SAFETY: The device is valid, and so is the bio set, as its constructor requires.
         let raw = unsafe {
             bindings::bio_alloc_bioset(
                 bdev.as_raw(),
-                memory.vecs_to_alloc(),
+                vecs,
                 opf.into_raw(),
                 gfp.as_raw(),
                 self.raw.get(),
@@ -163,17 +197,17 @@ impl<H: Header> HeaderSet<H> {
     }
 }
 
-/// The front pad of `bio`.
-#[inline]
+/// What is in front of `bio`.
+#[inline(always)]
 fn pad<H: Header>(bio: *mut bindings::bio) -> *mut Pad<H> {
-    bio.wrapping_byte_sub(HeaderSet::<H>::FRONT_PAD).cast()
+    bio.wrapping_byte_sub(size_of::<Pad<H>>()).cast()
 }
 
 /// A bio with room for a header that was not submitted yet.
 ///
 /// # Invariants
 ///
-/// The bio is from a `HeaderSet<H>`.
+/// The bio is from a `HeaderSet<H>`. If it is `Pinned`, it is known what becomes of its pages.
 #[must_use]
 pub struct Unsubmitted<H: Header, C: Contents> {
     bio: Bio<C>,
@@ -189,8 +223,12 @@ impl<H: Header> Unsubmitted<H, Empty> {
         bdev: &BlockDevice,
         alignment: u32,
     ) -> Result<Unsubmitted<H, Pinned>> {
+        let bio = self.bio.pin(memory, bdev, alignment)?;
+        // SAFETY: By the invariants there is room in front of the bio.
+        unsafe { (&raw mut (*pad::<H>(bio.as_raw())).pages).write(Pages::of(memory)) };
+        // INVARIANT: Written just now.
         Ok(Unsubmitted {
-            bio: self.bio.pin(memory, bdev, alignment)?,
+            bio,
             _header: PhantomData,
         })
     }
@@ -199,6 +237,18 @@ impl<H: Header> Unsubmitted<H, Empty> {
     #[inline]
     pub fn set_sector(&mut self, sector: u64) {
         self.bio.set_sector(sector);
+    }
+
+    /// As [`Bio::set_write_hint`].
+    #[inline]
+    pub fn set_write_hint(&mut self, inode: &Inode) {
+        self.bio.set_write_hint(inode);
+    }
+
+    /// As [`Bio::set_crypt_ctx`].
+    #[inline]
+    pub fn set_crypt_ctx(&mut self, inode: &Inode, pos: i64, ctx: MaySleep) {
+        self.bio.set_crypt_ctx(inode, pos, ctx);
     }
 }
 
@@ -209,10 +259,10 @@ impl<H: Header> Unsubmitted<H, Pinned> {
         self.bio.size()
     }
 
-    /// As [`Bio::set_pages_dirty`].
+    /// As [`Bio::account_write`].
     #[inline]
-    pub fn set_pages_dirty(&mut self, ctx: MaySleep) {
-        self.bio.set_pages_dirty(ctx);
+    pub fn account_write(&self) {
+        self.bio.account_write();
     }
 
     /// As [`Bio::add_flags`].
@@ -221,42 +271,121 @@ impl<H: Header> Unsubmitted<H, Pinned> {
         self.bio.add_flags(flags);
     }
 
-    /// Lets the caller poll for this bio.
+    /// As [`Bio::poll_for`].
     #[inline]
-    pub fn set_polled(&mut self, iocb: &mut BusyIocb) {
-        self.bio.set_polled(iocb);
+    pub fn poll_for(&mut self, iocb: &mut BusyIocb) {
+        self.bio.poll_for(iocb);
     }
 
-    #[inline]
-    fn into_raw(self, header: H) -> *mut bindings::bio {
+    #[inline(always)]
+    fn send(
+        self,
+        header: H,
+        end_io: unsafe extern "C" fn(*mut bindings::bio),
+        _ctx: MaySleep,
+    ) -> *mut bindings::bio {
         let raw = self.bio.into_raw();
-        // SAFETY: By the invariants there is room for a header in front of the bio.
-        unsafe { (&raw mut (*pad::<H>(raw)).header).write(MaybeUninit::new(header)) };
+        let pad = pad::<H>(raw);
+        // SAFETY: By the invariants there is room in front of the bio. The bio is complete and given
+        // up here; page locks may sleep, and so may the context.
+        unsafe {
+            (&raw mut (*pad).header).write(MaybeUninit::new(header));
+            if (*pad).pages == Pages::Dirtied {
+                bindings::bio_set_pages_dirty(raw);
+            }
+            (*raw).bi_end_io = Some(end_io);
+            super::bio::submit(raw);
+        }
         raw
     }
 
-    /// Submits the bio; [`Header::ended`] goes on with the request (`submit_bio()`).
-    #[inline]
-    pub fn submit(self, header: H) {
-        let raw = self.into_raw(header);
-        // SAFETY: The bio is complete and given up here.
-        unsafe {
-            (*raw).bi_end_io = Some(end_io::<H>);
-            bindings::submit_bio(raw);
-        }
+    /// Submits the bio and gives the request away; [`GivenAway::went_well`] or [`Header::punted`] goes
+    /// on with it, maybe before this returns.
+    #[inline(always)]
+    pub fn submit(self, header: H, ctx: MaySleep)
+    where
+        H: GivenAway,
+    {
+        self.send(header, end_given::<H>, ctx);
     }
 
-    /// Submits the bio and waits for its end (`submit_bio_wait()`).
-    #[inline]
-    pub fn submit_and_wait(self, header: H, _ctx: MaySleep) -> Single<H> {
-        let raw = self.into_raw(header);
-        // SAFETY: The bio is complete, and the context may sleep. How it ended stays in the bio.
-        unsafe { bindings::submit_bio_wait(raw) };
-        // INVARIANT: The bio has ended, and a bio that is waited for stays ours.
-        Single {
-            bio: raw,
+    /// Submits the bio of a request that is not over before the submission has left it.
+    #[inline(always)]
+    pub fn start(self, header: H, ctx: MaySleep) -> InFlight<H> {
+        // SAFETY: By the invariants there is room in front of the bio.
+        unsafe { (&raw mut (*pad::<H>(self.bio.as_raw())).handshake).write(Handshake::new()) };
+        // INVARIANT: Just submitted.
+        InFlight {
+            bio: self.send(header, end_started::<H>, ctx),
             _header: PhantomData,
         }
+    }
+}
+
+/// A request whose bio was submitted, seen by its submission.
+///
+/// # Invariants
+///
+/// `bio` is from a `HeaderSet<H>` and was submitted with an initialised header; the submission has
+/// not left the request.
+#[must_use = "a request is never completed unless it is left or waited for"]
+pub struct InFlight<H: Header> {
+    bio: *mut bindings::bio,
+    _header: PhantomData<H>,
+}
+
+impl<H: Header> Drop for InFlight<H> {
+    fn drop(&mut self) {
+        // The request would never be completed.
+        crate::warn_on!(true);
+    }
+}
+
+impl<H: Header> InFlight<H> {
+    #[inline(always)]
+    fn handshake(&self) -> &Handshake {
+        // SAFETY: By the invariants the request is not over.
+        unsafe { &(*pad::<H>(self.bio)).handshake }
+    }
+
+    /// The description of the request, to be changed.
+    #[inline]
+    pub fn header_mut(&mut self) -> &mut H {
+        // SAFETY: By the invariants the request is not over, and the header is initialised. The end of
+        // the bio does not look at it before the submission has left.
+        unsafe { (*pad::<H>(self.bio)).header.assume_init_mut() }
+    }
+
+    /// Leaves the request to its bio, which goes on with it when it ends. If it has ended by now,
+    /// the request is returned.
+    #[inline(always)]
+    pub fn leave(self) -> Option<Single<H>> {
+        let this = ManuallyDrop::new(self);
+        // INVARIANT: The bio has ended, and left the request to us.
+        this.handshake().leave().then_some(Single {
+            bio: this.bio,
+            _header: PhantomData,
+        })
+    }
+
+    /// Waits, uninterruptibly and accounted as I/O, until the bio has ended.
+    #[inline(always)]
+    pub fn wait(self, ctx: MaySleep) -> Single<H> {
+        if !self.handshake().has_ended() {
+            sleep(self.handshake(), ctx);
+        }
+        // INVARIANT: The bio has ended, and left the request to us.
+        Single {
+            bio: ManuallyDrop::new(self).bio,
+            _header: PhantomData,
+        }
+    }
+}
+
+/// Sleeps until the bio has ended.
+fn sleep(handshake: &Handshake, ctx: MaySleep) {
+    if !handshake.wait(Task::current_raw().cast()) {
+        ctx.sleep_until(|| handshake.has_ended());
     }
 }
 
@@ -264,8 +393,8 @@ impl<H: Header> Unsubmitted<H, Pinned> {
 ///
 /// # Invariants
 ///
-/// `bio` has ended and belongs to this value; it is from a `HeaderSet<H>` and its header is
-/// initialised.
+/// `bio` has ended, its pages were given back, and it belongs to this value; it is from a
+/// `HeaderSet<H>` and its header is initialised.
 #[must_use = "the request is leaked unless it is completed"]
 pub struct Single<H: Header> {
     bio: *mut bindings::bio,
@@ -276,11 +405,18 @@ pub struct Single<H: Header> {
 unsafe impl<H: Header> Send for Single<H> {}
 
 impl<H: Header> Single<H> {
-    /// Whether the transfer failed.
-    #[inline]
-    pub fn has_failed(&self) -> bool {
+    /// How the transfer ended (`bi_status`).
+    #[inline(always)]
+    pub fn result(&self) -> Result {
         // SAFETY: The bio is ours.
-        unsafe { (*self.bio).bi_status != 0 }
+        unsafe { super::bio::result(self.bio) }
+    }
+
+    /// What has become of the pages.
+    #[inline]
+    pub fn pages(&self) -> Pages {
+        // SAFETY: The bio is ours, and what is in front of it was written before it was submitted.
+        unsafe { (*pad::<H>(self.bio)).pages }
     }
 
     /// The description of the request.
@@ -297,41 +433,78 @@ impl<H: Header> Single<H> {
         unsafe { (*pad::<H>(self.bio)).header.assume_init_mut() }
     }
 
-    /// Takes the request apart.
-    #[inline]
-    pub fn into_parts(self) -> (H, EndedBio) {
+    /// Puts the bio and returns the description.
+    #[inline(always)]
+    pub fn into_header(self) -> H {
         // SAFETY: By the invariants the header is initialised; it is read once, as `self` ends.
         let header = unsafe { (*pad::<H>(self.bio)).header.assume_init_read() };
-        // SAFETY: The bio has ended and is ours.
-        let bio = unsafe { EndedBio::from_raw(NonNull::new_unchecked(self.bio)) };
-        (header, bio)
+        // SAFETY: The bio is ours, and gone afterwards.
+        unsafe { bindings::bio_put(self.bio) };
+        header
     }
 
-    /// Lets [`Header::punted`] go on with the request on [`Header::queue`]. Gives the request back
-    /// if there is none.
+    /// Lets [`Header::punted`] go on with the request on [`Header::queue`], or on the system's queue.
     #[cold]
-    pub fn punt(self) -> Result<(), Self> {
-        Puntable::punt(self)
+    pub fn punt(self) {
+        Punted::<H, false>(self).punt();
     }
 }
 
-impl<H: Header> Puntable for Single<H> {
+/// A request on its way to a work queue, with the pages of its bio still to be given back if `HELD`.
+struct Punted<H: Header, const HELD: bool>(Single<H>);
+
+impl<H: Header, const HELD: bool> Puntable for Punted<H, HELD> {
     fn queue(&self) -> Option<DoneQueue<'_>> {
-        self.header().queue()
+        self.0.header().queue()
     }
 }
 
-/// The end of a bio that [`Unsubmitted::submit`] has submitted.
+/// The end of a bio whose request was given away.
 ///
 /// # Safety
 ///
 /// Called by the block layer, once, for such a bio.
-unsafe extern "C" fn end_io<H: Header>(bio: *mut bindings::bio) {
-    // INVARIANT: The bio has ended and is given back; its header was written before submission.
-    H::ended(Single {
-        bio,
-        _header: PhantomData,
-    });
+unsafe extern "C" fn end_given<H: GivenAway>(bio: *mut bindings::bio) {
+    // SAFETY: The bio has ended and is given back.
+    if unsafe { (*bio).bi_status } != 0 {
+        // INVARIANT: The bio has ended; its header was written before it was submitted. Its pages are
+        // given back by the worker before the request is seen.
+        let request = Single {
+            bio,
+            _header: PhantomData,
+        };
+        return Punted::<H, true>(request).punt();
+    }
+    let pad = pad::<H>(bio);
+    // SAFETY: The header was written before the bio was submitted, and is read once.
+    let header = unsafe { (*pad).header.assume_init_read() };
+    // SAFETY: What becomes of the pages was written before, too. The bio is ours, and gone afterwards.
+    unsafe { super::bio::put_with_pages(bio, (*pad).pages) };
+    header.went_well();
+}
+
+/// The end of a bio whose request is not over before the submission has left it.
+///
+/// # Safety
+///
+/// Called by the block layer, once, for such a bio.
+unsafe extern "C" fn end_started<H: Header>(bio: *mut bindings::bio) {
+    let pad = pad::<H>(bio);
+    // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
+    // was submitted, and is not changed.
+    unsafe { super::bio::give_back_pages(bio, (*pad).pages) };
+    // SAFETY: The submission has not been told that the bio has ended.
+    match unsafe { (*pad).handshake.end() } {
+        // INVARIANT: The bio has ended, its pages were given back just now, and the submission has
+        // left; the header was written before.
+        AtHandshake::Request => H::ended(Single {
+            bio,
+            _header: PhantomData,
+        }),
+        AtHandshake::Nothing => {}
+        // SAFETY: The request is there until we hand it back, and the task until then.
+        AtHandshake::Awaited(task) => unsafe { wake(task, || (*pad).handshake.hand_back()) },
+    }
 }
 
 /// As for requests of several bios, one address for all crates.
@@ -339,7 +512,7 @@ static WORK_NAME: &CStr = c"iomap_dio_single";
 
 // SAFETY: The `work_struct` is part of the front pad, which `__enqueue` gives up and which stays
 // as it is until the work function takes it back.
-unsafe impl<H: Header> RawWorkItem<0> for Single<H> {
+unsafe impl<H: Header, const HELD: bool> RawWorkItem<0> for Punted<H, HELD> {
     type EnqueueOutput = ();
 
     unsafe fn __enqueue<F>(self, queue_work_on: F)
@@ -347,13 +520,13 @@ unsafe impl<H: Header> RawWorkItem<0> for Single<H> {
         F: FnOnce(*mut bindings::work_struct) -> bool,
     {
         // SAFETY: The front pad is ours.
-        let work = unsafe { (*pad::<H>(self.bio)).work.get() };
+        let work = unsafe { (*pad::<H>(self.0.bio)).work.get() };
         // SAFETY: The field is valid for writes, nobody else refers to it, and the lock class is
         // static.
         unsafe {
             bindings::init_work_with_key(
                 work,
-                Some(run::<H>),
+                Some(run::<H, HELD>),
                 false,
                 WORK_NAME.as_char_ptr(),
                 static_lock_class!().as_ptr(),
@@ -369,16 +542,18 @@ unsafe impl<H: Header> RawWorkItem<0> for Single<H> {
 /// # Safety
 ///
 /// `work` must be the field of a front pad that was given up in `__enqueue`.
-unsafe extern "C" fn run<H: Header>(work: *mut bindings::work_struct) {
+unsafe extern "C" fn run<H: Header, const HELD: bool>(work: *mut bindings::work_struct) {
     let work = Opaque::cast_from(work);
     // SAFETY: The work item is the field of a front pad.
-    let pad = unsafe { crate::container_of!(work, Pad<H>, work) };
+    let pad: *const Pad<H> = unsafe { crate::container_of!(work, Pad<H>, work) };
+    let bio = pad.cast_mut().wrapping_add(1).cast();
+    if HELD {
+        // SAFETY: The bio has ended; what becomes of its pages was written before it was submitted.
+        unsafe { super::bio::give_back_pages(bio, (*pad).pages) };
+    }
     // INVARIANT: The request that `__enqueue` gave up.
     let request = Single {
-        bio: pad
-            .cast_mut()
-            .wrapping_byte_add(HeaderSet::<H>::FRONT_PAD)
-            .cast(),
+        bio,
         _header: PhantomData,
     };
     // SAFETY: A worker is in process context.

@@ -7,6 +7,7 @@
 //! file operation and a work queue can produce.
 
 use crate::{
+    bindings,
     fs::Kiocb,
     types::NotThreadSafe, //
 };
@@ -32,7 +33,32 @@ impl MaySleep {
     #[inline]
     pub unsafe fn assume() -> Self {
         // INVARIANT: Required of the caller.
+        Self::checked()
+    }
+
+    /// Makes the proof. A kernel that looks for sleeping in atomic context says where it is wrong.
+    #[inline]
+    fn checked() -> Self {
+        #[cfg(CONFIG_DEBUG_ATOMIC_SLEEP)]
+        crate::task::might_sleep();
         Self(NotThreadSafe)
+    }
+
+    /// Sleeps, uninterruptibly and accounted as I/O, until `is_done` (`blk_io_schedule()`).
+    ///
+    /// Whoever makes it so wakes this task afterwards.
+    pub(super) fn sleep_until(self, is_done: impl Fn() -> bool) {
+        loop {
+            // SAFETY: The state is set back below.
+            unsafe { bindings::iomap_dio_set_uninterruptible() };
+            if is_done() {
+                break;
+            }
+            // SAFETY: The context may sleep.
+            unsafe { bindings::blk_io_schedule() };
+        }
+        // SAFETY: Always safe for the current task.
+        unsafe { bindings::iomap_dio_set_running() };
     }
 
     /// Takes the proof from the kiocb of a file operation that is being served.
@@ -49,6 +75,6 @@ impl MaySleep {
     pub fn from_kiocb<T>(_kiocb: &Kiocb<'_, T>) -> Self {
         // INVARIANT: The operation that the kiocb was borrowed for has not returned, and the value
         // stays on its thread.
-        Self(NotThreadSafe)
+        Self::checked()
     }
 }

@@ -65,11 +65,11 @@ macro_rules! flag_word {
                 if on { Self(self.0 | flags.0) } else { self }
             }
 
-            /// Returns only the bits that are in `flags` as well.
+            /// Returns the word without the bits of `flags`.
             #[inline]
             #[must_use]
-            pub const fn only(self, flags: Self) -> Self {
-                Self(self.0 & flags.0)
+            pub const fn without(self, flags: Self) -> Self {
+                Self(self.0 & !flags.0)
             }
         }
 

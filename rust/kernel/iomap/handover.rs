@@ -22,6 +22,10 @@
 //!                is_handed_back() <------------- hand_back(), if that is a bio and `waiter` is set
 //! ```
 
+//!
+//! A request of a single bio is not counted: the submission and the bio shake hands, and who comes
+//! second is left with the request ([`Handshake`]).
+
 use super::load_relaxed;
 use crate::sync::atomic::{
     Acquire,
@@ -181,5 +185,93 @@ impl Protocol {
     pub(super) fn is_handed_back(&self) -> bool {
         // ORDERING: Pairs with the release in `hand_back`.
         self.waiter.load(Acquire).is_null()
+    }
+}
+
+/// The submission is still at it.
+const SUBMITTING: *mut c_void = ptr::without_provenance_mut(1);
+/// The bio has ended.
+const ENDED: *mut c_void = ptr::without_provenance_mut(2);
+/// The submission has left the request to the bio.
+const LEFT: *mut c_void = ptr::null_mut();
+
+/// The state of a request of a single bio: one of the above, or the task that waits for the bio.
+///
+/// Whoever calls a method is the submission that has not left, or the bio that has not ended. A
+/// method that gives the request up does not look at the state any more after it did.
+#[repr(transparent)]
+pub(super) struct Handshake(Atomic<*mut c_void>);
+
+/// What a bio is left with that ends.
+#[must_use]
+pub(super) enum AtHandshake {
+    /// The request.
+    Request,
+    /// Nothing: the submission will find that the bio has ended.
+    Nothing,
+    /// The request, for this task: [`Handshake::hand_back`] comes next.
+    Awaited(*mut c_void),
+}
+
+impl Handshake {
+    /// The state of a request that is being submitted.
+    #[inline]
+    pub(super) fn new() -> Self {
+        Self(Atomic::new(SUBMITTING))
+    }
+
+    /// Whether the bio has ended, and so left the request to the submission.
+    #[inline]
+    pub(super) fn has_ended(&self) -> bool {
+        // ORDERING: Pairs with the release when the bio ends: what was done by then is visible.
+        self.0.load(Acquire) == ENDED
+    }
+
+    /// Moves on from `SUBMITTING`, unless the bio has ended. Returns whether it has.
+    #[inline]
+    fn submitted(&self, next: *mut c_void) -> bool {
+        // ORDERING: Full: what the submission did is visible to the bio that sees `next`.
+        // Otherwise the bio has ended, and `has_ended` orders that.
+        self.has_ended() || (self.0.cmpxchg(SUBMITTING, next, Full).is_err() && self.has_ended())
+    }
+
+    /// Leaves the request to the bio. Returns whether it has ended already, and so the request is
+    /// left to the submission.
+    #[inline]
+    pub(super) fn leave(&self) -> bool {
+        self.submitted(LEFT)
+    }
+
+    /// Names the task that waits for the bio. Returns whether it has ended already.
+    #[inline]
+    pub(super) fn wait(&self, task: *mut c_void) -> bool {
+        self.submitted(task)
+    }
+
+    /// The bio has ended.
+    #[inline]
+    pub(super) fn end(&self) -> AtHandshake {
+        // ORDERING: Pairs with the full ordering in `submitted`.
+        let mut state = self.0.load(Acquire);
+        if state == SUBMITTING {
+            // ORDERING: Full: what was done with the bio is visible to the submission.
+            if self.0.cmpxchg(SUBMITTING, ENDED, Full).is_ok() {
+                return AtHandshake::Nothing;
+            }
+            // ORDERING: As above. Nobody changes it any more.
+            state = self.0.load(Acquire);
+        }
+        if state == LEFT {
+            AtHandshake::Request
+        } else {
+            AtHandshake::Awaited(state)
+        }
+    }
+
+    /// Gives the request to the task that waits for it, which is to be woken after.
+    #[inline]
+    pub(super) fn hand_back(&self) {
+        // ORDERING: Pairs with the acquire in `has_ended`.
+        self.0.store(ENDED, Release);
     }
 }

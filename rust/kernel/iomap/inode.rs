@@ -13,13 +13,13 @@ use crate::{
     bindings,
     prelude::*,
     sync::atomic::{
-        Acquire,
         Atomic,
         Full,
         Relaxed, //
     },
     types::Opaque,
     workqueue::{
+        self,
         Queue,
         RawWorkItem, //
     },
@@ -65,15 +65,16 @@ pub(super) trait Puntable:
     /// The queue. Until the completion is over it keeps the inode that the queue is taken from.
     fn queue(&self) -> Option<DoneQueue<'_>>;
 
-    /// Queues the completion, or gives the request back if there is no queue.
+    /// Queues the completion, on the system's queue if the super block has none of its own.
     #[inline]
-    fn punt(self) -> Result<(), Self> {
-        let Some(DoneQueue { raw, .. }) = self.queue() else {
-            return Err(self);
-        };
-        // SAFETY: The request, which is not over, keeps the queue.
-        unsafe { Queue::from_raw(raw.as_ptr()) }.enqueue(self);
-        Ok(())
+    fn punt(self) {
+        match self.queue() {
+            Some(DoneQueue { raw, .. }) => {
+                // SAFETY: The request, which is not over, keeps the queue.
+                unsafe { Queue::from_raw(raw.as_ptr()) }.enqueue(self)
+            }
+            None => workqueue::system().enqueue(self),
+        }
     }
 }
 
@@ -103,7 +104,7 @@ impl Inode {
             // atomically: `i_size_write()` is a store-release.
             let size = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_size) };
             // ORDERING: Pairs with the store-release in `i_size_write()`.
-            size.load(Acquire)
+            size.load(crate::sync::atomic::Acquire)
         }
         #[cfg(not(CONFIG_64BIT))]
         {
@@ -118,6 +119,13 @@ impl Inode {
         // SAFETY: The inode is valid; `i_blkbits` does not change while the file is open.
         let bits = unsafe { (*self.as_raw()).i_blkbits };
         1u32.wrapping_shl(u32::from(bits))
+    }
+
+    /// Whether the contents are encrypted on the device (`IS_ENCRYPTED()`).
+    #[inline]
+    pub fn is_encrypted(&self) -> bool {
+        // SAFETY: The inode is valid; the flag does not change while the file is open.
+        unsafe { (*self.as_raw()).i_flags & bindings::S_ENCRYPTED != 0 }
     }
 
     /// The life-time hint of data written to this file.
@@ -162,16 +170,16 @@ impl Inode {
 
     /// Tells whoever watches the file system about a failed request (`fserror_report_io()`).
     ///
-    /// `pos` and `len` are in bytes. Process context: the C function takes `i_lock`. It allocates
+    /// `pos` and `len` are in bytes, `error` is a negative errno. Process context: the C function takes `i_lock`. It allocates
     /// with `GFP_NOFS`.
     #[cold]
-    pub fn report_io_error(&self, failed: Failed, pos: i64, len: u64, error: Error, _: MaySleep) {
+    pub fn report_io_error(&self, failed: Failed, pos: i64, len: u64, error: c_int, _: MaySleep) {
         let kind = match failed {
             Failed::Read => bindings::fserror_type_FSERR_DIRECTIO_READ,
             Failed::Write => bindings::fserror_type_FSERR_DIRECTIO_WRITE,
         };
         // SAFETY: The inode is valid by the invariants.
-        unsafe { bindings::fserror_report_io_nofs(self.as_raw(), kind, pos, len, error.to_errno()) }
+        unsafe { bindings::fserror_report_io_nofs(self.as_raw(), kind, pos, len, error) }
     }
 
     /// Counts one direct I/O request (`inode_dio_begin()`).

@@ -7,105 +7,86 @@
 //!
 //! C headers: [`include/linux/uio.h`](srctree/include/linux/uio.h),
 //! [`include/linux/bio.h`](srctree/include/linux/bio.h).
+//!
+//! [`IovIterSource`]: crate::iov::IovIterSource
+//! [`IovIterDest`]: crate::iov::IovIterDest
 
 use crate::{
     bindings,
-    iov::{
-        IovIterDest,
-        IovIterSource, //
-    },
     prelude::*, //
 };
+use core::{
+    cell::Cell,
+    marker::PhantomData,
+    ptr::NonNull, //
+};
 
-/// The memory of a request, which data is either taken from (a write) or put into (a read).
+/// The memory of a request, which data is either taken from (a write) or put into (a read)
+/// (`struct iov_iter`).
 ///
 /// # Invariants
 ///
-/// `initial` is the number of bytes that were left when the iterator was borrowed. Every byte less
-/// that is left now was either consumed by advancing it, or is one of the `hidden` bytes at its end
-/// that it is cut by at the moment.
+/// Points at a valid iterator that nobody else uses for the duration of `'a`.
 pub struct IovIter<'a> {
-    iov: Direction<'a>,
-    initial: usize,
-    hidden: usize,
+    raw: NonNull<bindings::iov_iter>,
+    _memory: PhantomData<&'a mut bindings::iov_iter>,
 }
 
-enum Direction<'a> {
-    Source(&'a mut IovIterSource<'a>),
-    Dest(&'a mut IovIterDest<'a>),
+/// Where an [`IovIter`] has been, to go back to.
+///
+/// # Invariants
+///
+/// The iterator at `raw` had `left` bytes left once. It is over a range that does not change, so
+/// this says where it stood.
+#[derive(Clone, Copy)]
+pub struct Mark<'a> {
+    raw: NonNull<bindings::iov_iter>,
+    left: usize,
+    /// Invariant, so that it is not taken for a mark of an iterator that is borrowed for less.
+    _memory: PhantomData<Cell<&'a bindings::iov_iter>>,
 }
 
 impl<'a> IovIter<'a> {
-    /// Borrows an iterator from C (the direction is `iov_iter_rw()`).
+    /// Borrows an iterator from C.
     ///
     /// # Safety
     ///
     /// `ptr` must point at a valid `struct iov_iter` that is only accessed through the returned
-    /// value for the duration of `'a`, and the memory it describes must stay valid as long.
+    /// value for the duration of `'a`. The memory that it describes must stay valid as long, and
+    /// until every bio that was filled from it has ended.
     #[inline]
     pub unsafe fn from_raw(ptr: *mut bindings::iov_iter) -> Self {
-        // The checked constructors of the two types panic on a mismatch, which this test rules
-        // out, but not provably so for the compiler.
-        //
-        // SAFETY: The iterator is valid.
-        let iov = if unsafe { (*ptr).data_source } {
-            // SAFETY: The source type is transparent and `ITER_SOURCE` is set; the rest is
-            // required of the caller.
-            Direction::Source(unsafe { &mut *ptr.cast() })
-        } else {
-            // SAFETY: The destination type is transparent and `ITER_DEST` is set; the rest is
-            // required of the caller.
-            Direction::Dest(unsafe { &mut *ptr.cast() })
-        };
-        let mut this = Self {
-            iov,
-            initial: 0,
-            hidden: 0,
-        };
-        // INVARIANT: Nothing was consumed yet, and nothing is hidden.
-        this.initial = this.len();
-        this
+        // INVARIANT: Required of the caller.
+        Self {
+            // SAFETY: A valid pointer is not NULL.
+            raw: unsafe { NonNull::new_unchecked(ptr) },
+            _memory: PhantomData,
+        }
     }
 
     /// Returns the iterator as C knows it.
     #[inline]
     pub(super) fn as_raw(&mut self) -> *mut bindings::iov_iter {
-        match &mut self.iov {
-            Direction::Source(iov) => iov.as_raw(),
-            Direction::Dest(iov) => iov.as_raw(),
-        }
+        self.raw.as_ptr()
     }
 
-    /// Whether data is taken from this memory: the request is a write.
+    /// Whether data is taken from this memory: the request is a write (`iov_iter_rw()`).
     #[inline]
     pub fn is_source(&self) -> bool {
-        matches!(self.iov, Direction::Source(_))
-    }
-
-    /// The data to write, if the request is a write.
-    #[inline]
-    pub(super) fn source(&mut self) -> Option<&mut IovIterSource<'a>> {
-        match &mut self.iov {
-            Direction::Source(iov) => Some(iov),
-            Direction::Dest(_) => None,
-        }
-    }
-
-    /// The memory to read into, if the request is a read.
-    #[inline]
-    pub(super) fn dest(&mut self) -> Option<&mut IovIterDest<'a>> {
-        match &mut self.iov {
-            Direction::Source(_) => None,
-            Direction::Dest(iov) => Some(iov),
-        }
+        // SAFETY: The iterator is valid by the invariants.
+        unsafe { (*self.raw.as_ptr()).data_source }
     }
 
     /// Bytes left (`iov_iter_count()`).
     #[inline]
     pub fn len(&self) -> usize {
-        match &self.iov {
-            Direction::Source(iov) => iov.len(),
-            Direction::Dest(iov) => iov.len(),
+        // SAFETY: The iterator is valid by the invariants. All of its kinds have a count.
+        unsafe {
+            (*self.raw.as_ptr())
+                .__bindgen_anon_1
+                .__bindgen_anon_1
+                .as_ref()
+                .count
         }
     }
 
@@ -116,99 +97,87 @@ impl<'a> IovIter<'a> {
     }
 
     #[inline]
-    fn kind(&mut self) -> u32 {
-        // SAFETY: The iterator is valid by the invariants of its type.
-        u32::from(unsafe { (*self.as_raw()).iter_type })
+    fn kind(&self) -> u32 {
+        // SAFETY: The iterator is valid by the invariants.
+        u32::from(unsafe { (*self.raw.as_ptr()).iter_type })
     }
 
     /// Whether the memory belongs to user space (`user_backed_iter()`).
     #[inline]
-    pub fn is_user_backed(&mut self) -> bool {
+    pub fn is_user_backed(&self) -> bool {
         matches!(
             self.kind(),
             bindings::iter_type_ITER_UBUF | bindings::iter_type_ITER_IOVEC
         )
     }
 
-    /// Runs `section` with the iterator cut to at most `len` bytes.
-    ///
-    /// `section` says how many bytes it has used. If it has consumed more of the iterator than that,
-    /// the iterator goes back, so that afterwards it stands behind what was used.
-    /// `iov_iter_truncate()` and `iov_iter_reexpand()`.
+    /// Remembers where the iterator stands, for [`IovIter::rewind`].
     #[inline]
-    pub fn truncated<R>(
-        &mut self,
-        len: u64,
-        section: impl FnOnce(&mut Self) -> (usize, R),
-    ) -> (usize, R) {
-        let before = self.len();
-        // CAST: The minimum with a `usize` is a `usize`.
-        // OVERFLOW: It is a minimum with `before`.
-        let cut = before.wrapping_sub(core::cmp::min(before as u64, len) as usize);
-        // SAFETY: `cut` is at most what is left.
-        // INVARIANT: As many are hidden now.
-        unsafe { self.set_len(before.wrapping_sub(cut)) };
-        self.hidden = self.hidden.wrapping_add(cut);
-
-        let (used, result) = section(self);
-
-        // OVERFLOW: By the invariants this is at most `initial`, as are the hidden bytes.
-        let left = self.len().wrapping_add(cut);
-        // INVARIANT: They are no longer hidden.
-        self.hidden = self.hidden.wrapping_sub(cut);
-        // SAFETY: The bytes that were cut off are still there, behind those that are left.
-        unsafe { self.set_len(left) };
-        self.revert(before.saturating_sub(left).saturating_sub(used));
-        (used, result)
+    pub fn mark(&self) -> Mark<'a> {
+        // INVARIANT: As it is now. Whoever cuts the iterator shows it to nobody meanwhile.
+        Mark {
+            raw: self.raw,
+            left: self.len(),
+            _memory: PhantomData,
+        }
     }
 
-    /// Changes the number of bytes that are left.
+    /// Goes back so that at most `used` bytes behind `mark` are consumed (`iov_iter_revert()`).
     ///
-    /// # Safety
-    ///
-    /// The memory must have `len` bytes from where the iterator stands, and the caller must keep
-    /// the type's invariants.
+    /// Does nothing if there are no more, or if the mark is of another iterator.
     #[inline]
-    unsafe fn set_len(&mut self, len: usize) {
-        // SAFETY: The iterator is valid and ours, and there is so much memory.
-        unsafe {
-            (*self.as_raw())
+    pub fn rewind(&mut self, mark: Mark<'a>, used: usize) {
+        let consumed = mark.left.saturating_sub(self.len());
+        let excess = consumed.saturating_sub(used);
+        if excess > 0 && mark.raw == self.raw {
+            // SAFETY: The iterator is valid, and stands at least so far behind the mark, where it
+            // has been.
+            unsafe { bindings::iov_iter_revert(self.as_raw(), excess) };
+        }
+    }
+
+    /// Runs `section` with the iterator cut to at most `max` bytes (`iov_iter_truncate()`,
+    /// `iov_iter_reexpand()`).
+    ///
+    /// What `section` gets is an iterator by itself: a mark of this one is none of that.
+    #[inline(always)]
+    pub(super) fn cut<R>(&mut self, max: u64, section: impl FnOnce(&mut IovIter<'_>) -> R) -> R {
+        // CAST: Widening, and back what came from a `usize`.
+        let hidden = (self.len() as u64).saturating_sub(max) as usize;
+        // SAFETY: As in `len`, and the iterator is ours.
+        let count = unsafe {
+            &raw mut (*self.as_raw())
                 .__bindgen_anon_1
                 .__bindgen_anon_1
                 .as_mut()
-                .count = len
+                .count
         };
-    }
-
-    /// Goes back by `bytes`, at most to where the iterator was when it was borrowed
-    /// (`iov_iter_revert()`).
-    #[inline]
-    pub fn revert(&mut self, bytes: usize) {
-        // OVERFLOW: By the invariants no more is left or hidden than there was initially.
-        let consumed = self
-            .initial
-            .wrapping_sub(self.hidden)
-            .wrapping_sub(self.len());
-        let bytes = core::cmp::min(bytes, consumed);
-        if bytes > 0 {
-            // SAFETY: The iterator is valid, and has advanced by `consumed` bytes in our hands.
-            unsafe { bindings::iov_iter_revert(self.as_raw(), bytes) };
-        }
+        // SAFETY: The field is valid. No more is hidden than is left.
+        unsafe { *count = (*count).wrapping_sub(hidden) };
+        let result = section(&mut IovIter {
+            raw: self.raw,
+            _memory: PhantomData,
+        });
+        // SAFETY: As above. What was hidden is still there, behind what is left.
+        unsafe { *count = (*count).wrapping_add(hidden) };
+        result
     }
 
     /// Fills at most `len` bytes with zeroes and returns how many (`iov_iter_zero()`).
     ///
     /// Does nothing for a source. May fault in user pages, so the context may sleep.
-    #[inline]
     pub fn zero(&mut self, len: u64) -> usize {
-        let Some(iov) = self.dest() else { return 0 };
+        if self.is_source() {
+            return 0;
+        }
         // CAST: The iterator cannot take more than a `usize`.
         let len = core::cmp::min(len, usize::MAX as u64) as usize;
         // SAFETY: The iterator is valid and a destination.
-        unsafe { bindings::iov_iter_zero(len, iov.as_raw()) }
+        unsafe { bindings::iov_iter_zero(len, self.as_raw()) }
     }
 
-    /// Segments that a bio needs to point at this memory (`bio_iov_vecs_to_alloc()`).
+    /// Segments that a bio needs to point at this memory (`bio_iov_vecs_to_alloc()`), at most
+    /// `BIO_MAX_VECS`.
     ///
     /// None for a bvec iterator, whose segments the bio borrows.
     #[inline]
@@ -216,25 +185,24 @@ impl<'a> IovIter<'a> {
         if self.kind() == bindings::iter_type_ITER_BVEC {
             return 0;
         }
-        self.pages(bindings::BIO_MAX_VECS)
+        pages(self.as_raw(), bindings::BIO_MAX_VECS)
     }
 
     /// Segments that a bio needs to bounce this memory (`bio_iov_bounce_nr_vecs()`).
     ///
     /// A read has one more: the bounce buffer comes before the pages it is copied to.
-    #[inline]
     pub(super) fn bounce_vecs(&mut self) -> u16 {
         if self.is_source() {
-            self.pages(bindings::BIO_MAX_VECS)
+            pages(self.as_raw(), bindings::BIO_MAX_VECS)
         } else {
-            self.pages(bindings::BIO_MAX_VECS - 1).wrapping_add(1)
+            pages(self.as_raw(), bindings::BIO_MAX_VECS - 1).wrapping_add(1)
         }
     }
+}
 
-    #[inline]
-    fn pages(&mut self, max: u32) -> u16 {
-        // SAFETY: The iterator is valid by the invariants of its type.
-        // CAST: `BIO_MAX_VECS` fits both types, and bounds the result.
-        unsafe { bindings::iov_iter_npages(self.as_raw(), max as c_int) as u16 }
-    }
+#[inline]
+fn pages(iter: *mut bindings::iov_iter, max: u32) -> u16 {
+    // SAFETY: Our callers have a valid iterator.
+    // CAST: `BIO_MAX_VECS` fits both types, and bounds the result.
+    unsafe { bindings::iov_iter_npages(iter, max as c_int) as u16 }
 }

@@ -18,7 +18,8 @@ use super::{
     },
     inode::Inode,
     iov_iter::IovIter,
-    ops::MapOps, //
+    ops::MapOps,
+    trace, //
 };
 use crate::{
     bindings,
@@ -29,7 +30,8 @@ use crate::{
 use core::{
     ffi::c_void,
     marker::PhantomData,
-    ops::Deref, //
+    ops::Deref,
+    ptr, //
 };
 
 /// What a mapping maps a range of the file to (`iomap.type`).
@@ -94,6 +96,25 @@ impl Deref for Iter<'_> {
     }
 }
 
+/// Zeroes a mapping in line, word by word, which takes a fifth of what a call of `memset()` does.
+///
+/// # Safety
+///
+/// `map` must be valid for writes.
+#[inline(always)]
+unsafe fn zero(map: *mut bindings::iomap) {
+    const WORDS: usize = size_of::<bindings::iomap>() / size_of::<usize>();
+    const { assert!(size_of::<bindings::iomap>() == WORDS * size_of::<usize>()) };
+    let words = map.cast::<[usize; WORDS]>();
+    let mut i = 0;
+    while i < WORDS {
+        // Volatile, or else it is compiled to that call.
+        // SAFETY: Required of the caller; all of a mapping are plain numbers and pointers.
+        unsafe { (&raw mut (*words)[i]).write_volatile(0) };
+        i += 1;
+    }
+}
+
 /// The pointer that a file system finds in `iomap_iter.private`.
 #[derive(Clone, Copy)]
 pub struct Private(*mut c_void);
@@ -107,37 +128,100 @@ impl Private {
 }
 
 impl<'a> Iter<'a> {
-    /// Starts at byte `pos` of the file, with `len` bytes to go.
-    #[inline]
-    pub fn new(
+    /// Runs `walk` with an iterator at byte `pos` of the file, with `len` bytes to go.
+    ///
+    /// The iterator stays where it is, as file systems know its address.
+    #[inline(always)]
+    pub fn over<R>(
         inode: &'a Inode,
         pos: i64,
         len: u64,
         flags: BeginFlags,
         private: Private,
         ops: MapOps<'a>,
-    ) -> Self {
-        // INVARIANT: A zeroed iterator with these fields is what `iomap_iter()` starts from.
-        Self {
-            place: Place(Opaque::new(bindings::iomap_iter {
-                inode: inode.as_raw(),
-                pos,
-                len,
-                flags: flags.into_raw(),
-                private: private.0,
-                ..pin_init::zeroed()
-            })),
+        walk: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let mut this = Self {
+            place: Place(Opaque::uninit()),
             ops,
             _inode: PhantomData,
+        };
+        let iter = this.as_raw();
+        // SAFETY: The memory is ours, and each field is written.
+        unsafe {
+            zero(&raw mut (*iter).iomap);
+            zero(&raw mut (*iter).srcmap);
+            (&raw mut (*iter).inode).write(inode.as_raw());
+            (&raw mut (*iter).pos).write(pos);
+            (&raw mut (*iter).len).write(len);
+            (&raw mut (*iter).flags).write(flags.into_raw());
+            (&raw mut (*iter).private).write(private.0);
+            (&raw mut (*iter).iter_start_pos).write(pos);
+            (&raw mut (*iter).status).write(0);
+            (&raw mut (*iter).fbatch).write(ptr::null_mut());
         }
+        // INVARIANT: This is what `iomap_iter()` starts from.
+        walk(&mut this)
+    }
+
+    /// The callback that maps, if there is nothing to do at the end of a mapping, and nobody traces
+    /// iterators, which `iomap_iter()` does.
+    #[inline(always)]
+    fn begin_without_end(&self) -> bindings::iomap_iter_begin_fn {
+        self.ops
+            .begin_without_end()
+            .filter(|_| !trace::iterators_are_traced())
+    }
+
+    /// Asks for the first mapping (`iomap_iter()`).
+    ///
+    /// A file system that has nothing to do at the end of a mapping is asked directly.
+    #[inline]
+    pub fn begin(&mut self, ctx: MaySleep) -> Result<bool> {
+        let Some(begin) = self.begin_without_end() else {
+            return self.finish_and_begin(Ok(()), ctx);
+        };
+        let raw = self.as_raw();
+        // SAFETY: The iterator and the callback are valid, and the context may sleep. The mapping
+        // is zeroed.
+        check(unsafe {
+            begin(
+                (*raw).inode,
+                (*raw).pos,
+                // CAST: Positions and lengths of a file are not negative.
+                (*raw).len as i64,
+                (*raw).flags,
+                &raw mut (*raw).iomap,
+                &raw mut (*raw).srcmap,
+            )
+        })?;
+        Ok(true)
     }
 
     /// Asks for the mapping at the current position, after finishing the previous one.
     ///
     /// `status` is how the work on the previous mapping ended. Returns `false` when the range is
-    /// done or the last mapping made no progress (`iomap_iter()`).
+    /// done or the last mapping made no progress (`iomap_iter()`). A file system that has nothing to
+    /// do at the end of the last mapping is not asked.
     #[inline]
-    pub fn next(&mut self, status: Result, _ctx: MaySleep) -> Result<bool> {
+    pub fn next(&mut self, status: Result, ctx: MaySleep) -> Result<bool> {
+        if status.is_ok() && self.remaining() == 0 && self.begin_without_end().is_some() {
+            return Ok(false);
+        }
+        self.finish_and_begin(status, ctx)
+    }
+
+    /// Ends the current mapping, in which all that was left of the range has been submitted.
+    ///
+    /// The result of the callback is ignored, as `iomap_iter()` does after progress.
+    #[inline]
+    pub fn end(&mut self, ctx: MaySleep) {
+        if self.begin_without_end().is_none() && self.advance(self.remaining()).is_ok() {
+            let _ = self.finish_and_begin(Ok(()), ctx);
+        }
+    }
+
+    fn finish_and_begin(&mut self, status: Result, _ctx: MaySleep) -> Result<bool> {
         // SAFETY: The iterator is valid and ours.
         unsafe {
             (*self.as_raw()).status = match status {
@@ -178,7 +262,7 @@ impl<'a> Iter<'a> {
         };
         let length = length as usize;
 
-        if let Some(source) = memory.source() {
+        if memory.is_source() {
             let inode = self.inode();
             let size = inode.size();
             if pos > size {
@@ -189,19 +273,17 @@ impl<'a> Iter<'a> {
             // SAFETY: The mapping covers `length` bytes from `pos`, and the caller holds the lock
             // for writing them.
             let copied =
-                unsafe { bindings::_copy_from_iter(at(pos).cast(), length, source.as_raw()) };
+                unsafe { bindings::copy_from_iter(at(pos).cast(), length, memory.as_raw()) };
             if copied > 0 {
                 let end = pos.wrapping_add(copied as i64);
                 // SAFETY: The inode is valid, and the caller holds `i_rwsem`.
                 unsafe { bindings::iomap_inline_written(inode.as_raw(), end) };
             }
             Ok(copied)
-        } else if let Some(dest) = memory.dest() {
+        } else {
             // SAFETY: The mapping covers `length` bytes from `pos`. The file system may change
             // them at the same time, which is why no reference to them is made.
-            Ok(unsafe { bindings::_copy_to_iter(at(pos).cast(), length, dest.as_raw()) })
-        } else {
-            Ok(0)
+            Ok(unsafe { bindings::copy_to_iter(at(pos).cast(), length, memory.as_raw()) })
         }
     }
 }
@@ -275,6 +357,13 @@ impl Place {
         Type::from_raw(unsafe { (*self.as_raw()).iomap.type_ })
     }
 
+    /// Whether what is there now has to be read from elsewhere.
+    #[inline]
+    fn has_source(&self) -> bool {
+        // SAFETY: The iterator is valid.
+        Type::from_raw(unsafe { (*self.as_raw()).srcmap.type_ }) != Type::Hole
+    }
+
     /// What the file system says about the current mapping.
     #[inline]
     pub fn flags(&self) -> MapFlags {
@@ -288,16 +377,15 @@ impl Place {
     /// file system.
     #[inline]
     pub fn extent(&self) -> Option<Extent<'_>> {
-        // SAFETY: The iterator is valid, and only the file system writes to the mapping, within
-        // `next`.
-        let map = unsafe { &(*self.as_raw()).iomap };
-        if map.bdev.is_null() {
+        // SAFETY: The iterator is valid.
+        let bdev = unsafe { (*self.as_raw()).iomap.bdev };
+        if bdev.is_null() {
             return None;
         }
         Some(Extent {
-            map,
+            place: self,
             // SAFETY: The file system keeps the device of its mapping open.
-            bdev: unsafe { BlockDevice::from_raw(map.bdev) },
+            bdev: unsafe { BlockDevice::from_raw(bdev) },
         })
     }
 }
@@ -305,11 +393,17 @@ impl Place {
 /// Blocks of a device that a range of the file is mapped to.
 #[derive(Clone, Copy)]
 pub struct Extent<'a> {
-    map: &'a bindings::iomap,
+    place: &'a Place,
     bdev: &'a BlockDevice,
 }
 
 impl<'a> Extent<'a> {
+    /// Where the mapping was found.
+    #[inline]
+    pub fn place(&self) -> &'a Place {
+        self.place
+    }
+
     /// The device that holds the blocks.
     #[inline]
     pub fn bdev(&self) -> &'a BlockDevice {
@@ -319,20 +413,33 @@ impl<'a> Extent<'a> {
     /// What the file system says about the mapping.
     #[inline]
     pub fn flags(&self) -> MapFlags {
-        MapFlags::from_raw(self.map.flags)
+        self.place.flags()
     }
 
     /// What the mapping maps to.
     #[inline]
     pub fn mapping_type(&self) -> Type {
-        Type::from_raw(self.map.type_)
+        self.place.mapping_type()
     }
 
     /// The first byte of the file after the mapping.
     #[inline]
     pub fn end(&self) -> u64 {
+        // SAFETY: The iterator is valid.
+        let (offset, length) = unsafe {
+            let map = &raw const (*self.place.as_raw()).iomap;
+            ((*map).offset, (*map).length)
+        };
         // CAST: Positions are not negative.
-        (self.map.offset as u64).wrapping_add(self.map.length)
+        (offset as u64).wrapping_add(length)
+    }
+
+    /// Whether all of `len` bytes at byte `pos` of the file, and all of what it is copied from if it
+    /// is, are in this mapping.
+    #[inline]
+    pub fn holds(&self, pos: i64, len: u64) -> bool {
+        // CAST: Positions are not negative.
+        !self.place.has_source() && self.end() >= (pos as u64).wrapping_add(len)
     }
 
     /// The sector, in units of 512 bytes, behind byte `pos` of the file (`iomap_sector()`).
@@ -343,12 +450,13 @@ impl<'a> Extent<'a> {
         if self.flags().has(MapFlags::ANON_WRITE) {
             return u64::MAX;
         }
+        // SAFETY: The iterator is valid.
+        let (addr, offset) = unsafe {
+            let map = &raw const (*self.place.as_raw()).iomap;
+            ((*map).addr, (*map).offset)
+        };
         // CAST: Positions are not negative.
-        self.map
-            .addr
-            .wrapping_add(pos as u64)
-            .wrapping_sub(self.map.offset as u64)
-            >> SECTOR_SHIFT
+        addr.wrapping_add(pos as u64).wrapping_sub(offset as u64) >> SECTOR_SHIFT
     }
 
     /// The largest bio in bytes (`iomap_max_bio_size()`).

@@ -110,12 +110,34 @@ impl Iocb {
         unsafe { read_once(&raw const (*(*(*self.as_raw()).ki_filp).f_mapping).nrpages) != 0 }
     }
 
+    /// Whether there is nothing in the page cache of the file: no page, no trace of one that was
+    /// evicted, and no error of writing one back that was not reported yet.
+    ///
+    /// A snapshot, as [`Iocb::has_cached_pages`].
+    #[inline(always)]
+    fn has_pristine_cache(&self) -> bool {
+        const ERRORS: c_ulong =
+            1 << bindings::mapping_flags_AS_EIO | 1 << bindings::mapping_flags_AS_ENOSPC;
+        // SAFETY: The file is open, so its mapping is valid; both are machine words.
+        let (head, flags) = unsafe {
+            let mapping = (*(*self.as_raw()).ki_filp).f_mapping;
+            (
+                read_once(&raw const (*mapping).i_pages.xa_head),
+                read_once(&raw const (*mapping).flags),
+            )
+        };
+        head.is_null() && flags & ERRORS == 0
+    }
+
     /// Writes back dirty pages of the next `len` bytes and waits for them.
     ///
     /// Fails with `EAGAIN` if that would block a `NOWAIT` request, or with the error of the
     /// writeback (`kiocb_write_and_wait()`).
     #[inline]
     pub fn write_and_wait(&self, len: usize, _ctx: MaySleep) -> Result {
+        if self.has_pristine_cache() {
+            return Ok(());
+        }
         // SAFETY: The kiocb is valid, and the context may sleep.
         check(unsafe { bindings::kiocb_write_and_wait(self.as_raw(), len) })
     }
@@ -126,6 +148,9 @@ impl Iocb {
     /// being dropped (`kiocb_invalidate_pages()`).
     #[inline]
     pub fn invalidate_pages(&self, len: usize, _ctx: MaySleep) -> Result {
+        if self.has_pristine_cache() {
+            return Ok(());
+        }
         // SAFETY: The kiocb is valid, and the context may sleep.
         check(unsafe { bindings::kiocb_invalidate_pages(self.as_raw(), len) })
     }
@@ -135,16 +160,6 @@ impl Iocb {
     pub fn stop_polling(&mut self) {
         // SAFETY: The kiocb is valid, and by the invariants only we write to it.
         unsafe { (*self.as_raw()).ki_flags &= !IocbFlags::HIPRI.into_raw() };
-    }
-
-    /// Publishes the bio that the caller may poll, or NULL when there is none any more.
-    #[inline]
-    pub(super) fn set_polled_bio(&mut self, bio: *mut bindings::bio) {
-        // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a
-        // bio (`SLAB_TYPESAFE_BY_RCU`).
-        // SAFETY: The field is valid, only we write to it, and whoever polls reads it with
-        // `READ_ONCE()`.
-        unsafe { write_once(&raw mut (*self.as_raw()).private, bio.cast()) };
     }
 
     /// Says that mapped pages and this direct I/O collided, at a limited rate.
@@ -204,16 +219,12 @@ impl BusyIocb {
         self.0.stop_polling();
     }
 
-    /// As [`Iocb::set_polled_bio`].
-    #[inline]
-    pub(super) fn set_polled_bio(&mut self, bio: *mut bindings::bio) {
-        self.0.set_polled_bio(bio);
-    }
-
     /// Says that there is no bio to poll any more.
     #[inline]
     pub fn clear_polled_bio(&mut self) {
-        self.0.set_polled_bio(core::ptr::null_mut());
+        // SAFETY: The field is valid, only we write to it, and whoever polls reads it with
+        // `READ_ONCE()`.
+        unsafe { write_once(&raw mut (*self.as_raw()).private, ptr::null_mut()) };
     }
 
     /// What a submitter needs that waits, after all, for a request that is polled for.
@@ -229,6 +240,9 @@ impl BusyIocb {
     /// (`kiocb_invalidate_post_direct_write()`).
     #[inline]
     pub fn invalidate_written(&self, written: usize, _ctx: MaySleep) {
+        if !self.has_cached_pages() {
+            return;
+        }
         // SAFETY: The kiocb is valid, and the context may sleep.
         unsafe { bindings::kiocb_invalidate_post_direct_write(self.as_raw(), written) };
     }

@@ -46,6 +46,17 @@ impl MapOps<'_> {
     pub(super) fn as_raw(self) -> *const bindings::iomap_ops {
         self.0.as_ptr()
     }
+
+    /// The callback that maps, of a file system that has nothing to do at the end of a mapping.
+    ///
+    /// One with an `iomap_next` does both in there. It may name its `iomap_begin` as well, and no
+    /// `iomap_end`, to say that there is nothing else in it.
+    #[inline]
+    pub(super) fn begin_without_end(self) -> bindings::iomap_iter_begin_fn {
+        // SAFETY: The callbacks are valid by the invariants, and constant.
+        let ops = unsafe { self.0.as_ref() };
+        ops.iomap_begin.filter(|_| ops.iomap_end.is_none())
+    }
 }
 
 /// How the file system takes part in direct I/O, if it wants to (`struct iomap_dio_ops`).
@@ -99,17 +110,29 @@ impl DioOps {
         self.get().and_then(|ops| ops.submit_io)
     }
 
+    /// Whether the file system has a say in how bios are made or submitted.
+    #[inline]
+    pub fn takes_part(&self) -> bool {
+        self.bio_set().is_some() || self.submit_io().is_some()
+    }
+
     /// Tells the file system that all bios have ended, before anything else is done about it.
     ///
     /// `size` is in bytes, whether they made it or not; `error` is zero or a negative errno.
     /// Without a callback the result is `error`; with one, what the callback says, even if it
     /// swallows the error.
     #[inline]
-    pub fn end_io(&self, iocb: &BusyIocb, size: isize, error: c_int, flags: EndIoFlags) -> c_int {
+    pub fn end_io(
+        &self,
+        iocb: &BusyIocb,
+        size: isize,
+        error: c_int,
+        flags: impl FnOnce() -> EndIoFlags,
+    ) -> c_int {
         match self.get().and_then(|ops| ops.end_io) {
             // SAFETY: The kiocb is valid, and the callback is called once, by the one owner of
             // the finished request.
-            Some(end_io) => unsafe { end_io(iocb.as_raw(), size, error, flags.into_raw()) },
+            Some(end_io) => unsafe { end_io(iocb.as_raw(), size, error, flags().into_raw()) },
             None => error,
         }
     }

@@ -155,19 +155,8 @@ impl<T: Operations> Cache<T> {
             return Err(ENOMEM);
         }
         // SAFETY: The cache is valid and never destroyed.
-        let memory = unsafe { bindings::kmem_cache_alloc_noprof(cache, GFP_KERNEL.as_raw()) };
+        let memory = unsafe { bindings::kmem_cache_alloc(cache, GFP_KERNEL.as_raw()) };
         NonNull::new(memory.cast()).ok_or(ENOMEM)
-    }
-
-    /// Frees a request.
-    ///
-    /// # Safety
-    ///
-    /// `inner` must come from [`Cache::alloc`] of this cache and must not be used afterwards.
-    #[inline]
-    unsafe fn free(&self, inner: NonNull<Inner<T>>) {
-        // SAFETY: The field does not change any more; the rest is required of the caller.
-        unsafe { bindings::kmem_cache_free(*self.raw.get(), inner.as_ptr().cast()) };
     }
 }
 
@@ -195,13 +184,13 @@ struct Inner<T: Operations> {
 ///
 /// # Invariants
 ///
-/// All fields but `sealed` and `work` are initialised, and the submission has all references.
+/// `protocol` is initialised, and the submission has all references.
 pub struct Prepared<T: Operations>(NonNull<Inner<T>>);
 
 impl<T: Operations> Drop for Prepared<T> {
     fn drop(&mut self) {
-        // SAFETY: By the invariants nobody else refers to the request.
-        unsafe { free(self.0) };
+        // SAFETY: By the invariants nobody else refers to the memory.
+        unsafe { bindings::kfree(self.0.as_ptr().cast()) };
     }
 }
 
@@ -214,34 +203,35 @@ impl<T: Operations> Drop for Prepared<T> {
 unsafe fn free<T: Operations>(inner: NonNull<Inner<T>>) {
     // SAFETY: The request is ours alone and initialised.
     unsafe { ptr::drop_in_place(&raw mut (*inner.as_ptr()).shared) };
-    // SAFETY: All requests come from the cache of their kind.
-    unsafe { T::cache().free(inner) };
+    // SAFETY: The memory is from a slab cache, of which `kfree()` knows itself: who asked for the
+    // request is not asked again whose it is.
+    unsafe { bindings::kfree(inner.as_ptr().cast()) };
 }
 
 impl<T: Operations> Prepared<T> {
     /// Allocates a request, or fails with `ENOMEM`.
-    ///
-    /// `shared` is what every ending bio needs to know.
     #[inline]
-    pub fn new(shared: T::Shared, _ctx: MaySleep) -> Result<Self> {
+    pub fn new(_ctx: MaySleep) -> Result<Self> {
         let inner = T::cache().alloc()?;
         let raw = inner.as_ptr();
-        // SAFETY: The memory is ours. `sealed` and `work` may stay uninitialised.
+        // SAFETY: The memory is ours.
         unsafe {
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
             (&raw mut (*raw).mark).write(MARK);
             (&raw mut (*raw).protocol).write(Protocol::new());
-            (&raw mut (*raw).shared).write(shared);
         }
         // INVARIANT: Just initialised.
         Ok(Self(inner))
     }
 
-    /// Begins submission.
+    /// Begins submission. `shared` is what every ending bio needs to know.
     #[inline]
-    pub fn start(self) -> Submitter<T> {
+    pub fn start(self, shared: T::Shared) -> Submitter<T> {
+        let inner = ManuallyDrop::new(self).0;
+        // SAFETY: The memory is ours. `sealed` and `work` may stay uninitialised.
+        unsafe { (&raw mut (*inner.as_ptr()).shared).write(shared) };
         Submitter {
-            inner: ManuallyDrop::new(self).0,
+            inner,
             shares: Cell::new(0),
         }
     }
@@ -287,7 +277,7 @@ impl<T: Operations> Submitter<T> {
 
     /// Makes the reference of a bio that is about to be submitted.
     #[inline]
-    pub fn share(&self) -> Share<T> {
+    pub(super) fn share(&self) -> Share<T> {
         // OVERFLOW: The memory for so many bios does not exist.
         self.shares.set(self.shares.get().wrapping_add(1));
         // INVARIANT: One of ours.
@@ -326,6 +316,22 @@ impl<T: Operations> Submitter<T> {
             AtSeal::Waiting => HandOver::Wait(Waiter { inner }),
         }
     }
+}
+
+/// Wakes the task that waits for a request, once it was handed back.
+///
+/// # Safety
+///
+/// `task` must wait for the request until it is handed back.
+#[cold]
+pub(super) unsafe fn wake(task: *mut c_void, hand_back: impl FnOnce()) {
+    // The task may see that the request is its own, go on and exit before it is woken. It is freed
+    // after a grace period, so that being woken then is harmless.
+    let guard = rcu::read_lock();
+    hand_back();
+    // SAFETY: The task was there when the read-side section began, as it was waiting.
+    unsafe { bindings::blk_wake_io_task(task.cast()) };
+    drop(guard);
 }
 
 /// The reference of one bio in flight.
@@ -411,14 +417,8 @@ impl<T: Operations> Share<T> {
             // request was sealed.
             AtEnd::Request => Some(Unique { inner }),
             AtEnd::Awaited(task) => {
-                // The task may see that the request is its own, go on and exit before it is woken.
-                // It is freed after a grace period, so that being woken then is harmless.
-                let guard = rcu::read_lock();
-                // SAFETY: The request is there until we hand it back.
-                unsafe { inner.as_ref() }.protocol.hand_back();
-                // SAFETY: The task was there when the read-side section began, as it was waiting.
-                unsafe { bindings::blk_wake_io_task(task.cast()) };
-                drop(guard);
+                // SAFETY: The request is there until we hand it back, and the task until then.
+                unsafe { wake(task, || inner.as_ref().protocol.hand_back()) };
                 None
             }
         }
@@ -440,32 +440,37 @@ impl<T: Operations> Waiter<T> {
     ///
     /// A polled bio ends only if somebody looks for it. The caller of the request does not, as long
     /// as we wait, so with a `poller` we do.
+    #[inline]
     pub fn wait(self, poller: Option<Poller>, ctx: MaySleep) -> Unique<T> {
         // SAFETY: The last share leaves the request to us, so it is valid.
         let protocol = &unsafe { self.inner.as_ref() }.protocol;
-        loop {
-            // SAFETY: The state is set back below.
-            unsafe { bindings::iomap_dio_set_uninterruptible() };
-            if protocol.is_handed_back() {
-                break;
-            }
-            if let Some(poller) = &poller {
-                // SAFETY: Always safe for the current task.
-                unsafe { bindings::iomap_dio_set_running() };
-                // SAFETY: The request is not over before it is ours.
-                unsafe { poller.poll(ctx) };
-                // SAFETY: The context may sleep.
-                unsafe { bindings::schedule() };
-                continue;
-            }
-            // SAFETY: The context may sleep.
-            unsafe { bindings::blk_io_schedule() };
-        }
-        // SAFETY: Always safe for the current task.
-        unsafe { bindings::iomap_dio_set_running() };
+        // SAFETY: The request is not over before it is ours.
+        unsafe { sleep(protocol, poller, ctx) };
         // INVARIANT: The last reference is gone and its owner has let go of the request.
         Unique { inner: self.inner }
     }
+}
+
+/// Sleeps until the request has been handed back.
+///
+/// # Safety
+///
+/// The kiocb of `poller` must be that of the request.
+unsafe fn sleep(protocol: &Protocol, poller: Option<Poller>, ctx: MaySleep) {
+    if let Some(poller) = poller {
+        while !protocol.is_handed_back() {
+            // SAFETY: The request is not over.
+            unsafe { poller.poll(ctx) };
+            // Not at once again: other bios may need this processor to end.
+            //
+            // SAFETY: The context may sleep, and the state is set back when the time is over.
+            unsafe {
+                bindings::iomap_dio_set_uninterruptible();
+                bindings::io_schedule_timeout(1);
+            }
+        }
+    }
+    ctx.sleep_until(|| protocol.is_handed_back());
 }
 
 /// A request whose bios have all ended.
@@ -511,11 +516,17 @@ impl<T: Operations> Unique<T> {
         sealed
     }
 
-    /// Lets [`Operations::punted`] go on with the request on [`Operations::queue`]. Gives the
-    /// request back if there is none.
+    /// Lets [`Operations::punted`] go on with the request on [`Operations::queue`], or on the
+    /// system's queue.
+    #[cold]
+    pub fn punt(self) {
+        Punted(self).punt();
+    }
+
+    /// What every ending bio was told.
     #[inline]
-    pub fn punt(self) -> Result<(), Self> {
-        Puntable::punt(self)
+    pub fn shared(&self) -> &T::Shared {
+        &self.inner().shared
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
@@ -539,11 +550,13 @@ impl<T: Operations> Unique<T> {
     }
 }
 
-impl<T: Operations> Puntable for Unique<T> {
-    #[inline]
+/// A request on its way to a work queue.
+struct Punted<T: Operations>(Unique<T>);
+
+impl<T: Operations> Puntable for Punted<T> {
     fn queue(&self) -> Option<DoneQueue<'_>> {
         // SAFETY: By the invariants the request is sealed and ours alone.
-        T::queue(unsafe { (*self.inner().sealed.get()).assume_init_ref() })
+        T::queue(unsafe { (*self.0.inner().sealed.get()).assume_init_ref() })
     }
 }
 
@@ -553,15 +566,14 @@ static WORK_NAME: &CStr = c"iomap_dio";
 
 // SAFETY: The `work_struct` is part of the request, which `__enqueue` gives up and which stays as
 // it is until the work function takes it back.
-unsafe impl<T: Operations> RawWorkItem<0> for Unique<T> {
+unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
     type EnqueueOutput = ();
 
-    #[inline]
     unsafe fn __enqueue<F>(self, queue_work_on: F)
     where
         F: FnOnce(*mut bindings::work_struct) -> bool,
     {
-        let work = self.inner().work.get();
+        let work = self.0.inner().work.get();
         // SAFETY: The field is valid for writes, nobody else refers to it, and the lock class is
         // static.
         unsafe {

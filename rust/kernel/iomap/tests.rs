@@ -87,7 +87,7 @@ fn start() -> Result<Submitter<Probe>> {
         // SAFETY: The first test comes here first, and KUnit runs one at a time.
         unsafe { CACHE.init(c"iomap_dio_kunit")? };
     }
-    Ok(Prepared::<Probe>::new(7, ctx())?.start())
+    Ok(Prepared::<Probe>::new(ctx())?.start(7))
 }
 
 #[macros::kunit_tests(rust_iomap)]
@@ -208,11 +208,8 @@ mod cases {
         let HandOver::Complete(request) = submitter.seal(sealed, false) else {
             return Err(EINVAL);
         };
-        // Without a queue of its own it comes back.
-        let Err(request) = request.punt() else {
-            return Err(EINVAL);
-        };
-        workqueue::system().enqueue(request);
+        // It has no queue of its own, so it is the system's.
+        request.punt();
         done.wait_for_completion();
         Ok(())
     }
@@ -250,29 +247,33 @@ mod cases {
         let mut memory = unsafe { IovIter::from_raw(raw.get()) };
 
         assert!(!memory.is_source() && !memory.is_user_backed());
-        let (consumed, left) = memory.truncated(1024, |memory| {
+        let start = memory.mark();
+        let (zeroed, left) = memory.cut(1024, |memory| {
             assert_eq!(memory.len(), 1024);
-            let consumed = memory.zero(512);
-            (consumed, memory.len())
+            // A mark of the part is none of the whole.
+            let mark = memory.mark();
+            let zeroed = memory.zero(512);
+            assert_eq!(memory.zero(256), 256);
+            memory.rewind(mark, 512);
+            (zeroed, memory.len())
         });
-        assert_eq!((consumed, left), (512, 512));
+        assert_eq!((zeroed, left), (512, 512));
         assert_eq!(memory.len(), 4096 - 512);
+        // A cut that is none.
+        assert_eq!(memory.cut(8192, |memory| memory.len()), 4096 - 512);
 
-        // What was consumed but not used comes back, with what was cut off; a false claim of more
-        // changes nothing; and going back inside stops at the start, not where the cut was.
-        memory.truncated(256, |memory| (100, memory.zero(256)));
-        assert_eq!(memory.len(), 4096 - 612);
-        memory.truncated(256, |memory| (4096, memory.zero(88)));
-        assert_eq!(memory.len(), 4096 - 700);
-        memory.truncated(256, |memory| (0, memory.revert(4096)));
-        assert_eq!(memory.len(), 4096);
-        memory.truncated(256, |memory| {
-            (56, memory.truncated(8192, |m| (56, m.zero(64))))
-        });
-        assert_eq!(memory.len(), 4096 - 56);
-
-        // Back to the start, and never further.
-        memory.revert(8192);
+        // Back as far as is asked for, at most to the mark, and never forward.
+        let later = memory.mark();
+        assert_eq!(memory.zero(88), 88);
+        memory.rewind(start, 4096);
+        assert_eq!(memory.len(), 4096 - 600);
+        memory.rewind(later, 10);
+        assert_eq!(memory.len(), 4096 - 522);
+        memory.rewind(start, 100);
+        assert_eq!(memory.len(), 4096 - 100);
+        memory.rewind(later, 0);
+        assert_eq!(memory.len(), 4096 - 100);
+        memory.rewind(start, 0);
         assert_eq!(memory.len(), 4096);
         assert_eq!(memory.zero(u64::MAX), 4096);
         assert!(memory.is_empty());
@@ -292,7 +293,6 @@ mod cases {
         // SAFETY: As above.
         let mut memory = unsafe { IovIter::from_raw(raw.get()) };
         assert!(memory.is_source());
-        assert!(memory.source().is_some() && memory.dest().is_none());
         assert_eq!(memory.zero(1), 0);
     }
 }

@@ -59,6 +59,37 @@ mod raw {
     }
 }
 
+/// Whether somebody traces what [`Iter::next`] does.
+///
+/// [`Iter::next`]: super::iter::Iter::next
+#[inline(always)]
+pub(super) fn iterators_are_traced() -> bool {
+    #[cfg(CONFIG_TRACEPOINTS)]
+    {
+        use crate::{
+            bindings,
+            jump_label::static_branch_unlikely, //
+        };
+
+        // SAFETY: These are the static keys of tracepoints.
+        unsafe {
+            static_branch_unlikely!(bindings::__tracepoint_iomap_iter, bindings::tracepoint, key)
+                || static_branch_unlikely!(
+                    bindings::__tracepoint_iomap_iter_dstmap,
+                    bindings::tracepoint,
+                    key
+                )
+                || static_branch_unlikely!(
+                    bindings::__tracepoint_iomap_iter_srcmap,
+                    bindings::tracepoint,
+                    key
+                )
+        }
+    }
+    #[cfg(not(CONFIG_TRACEPOINTS))]
+    false
+}
+
 /// A request arrives.
 #[inline(always)]
 pub fn begin(iocb: &Iocb, memory: &mut IovIter<'_>, flags: CallerFlags, done_before: usize) {

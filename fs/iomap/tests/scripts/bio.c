@@ -519,6 +519,12 @@ const struct script bio_scripts[] = {
 			   "written=1048576", "end_io size=1048576 error=-5", "left=4608" },
 		.never = { "bio1", "zero:" },
 	},
+	{
+		.name = "D55 a single bio has the hint of the file and the priority of the kiocb",
+		.op = OP_WRITE, .len = 4096, .async = 1, .hint = 5, .ioprio = 0x4000,
+		.result = 4096,
+		.shows = { "bio0 write", "hint=5 prio=16384" },
+	},
 	/* --- How a bio is submitted --- */
 	{
 		.name = "D67 all bios come from the set of the file system",
@@ -535,7 +541,7 @@ const struct script bio_scripts[] = {
 		.maps = 1, .map = { { .type = MAP_UNWRITTEN } },
 		.result = 512,
 		.shows = { "bio0", "set=fs", "bio1", "set=fs", "bio2", "set=fs" },
-		.never = { "set=own", "set=simple" },
+		.never = { "set=own", "set=other" },
 	},
 	{
 		.name = "D67 the bios of a read come from the set of the file system",

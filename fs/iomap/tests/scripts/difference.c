@@ -372,6 +372,14 @@ const struct script difference_scripts[] = {
 	},
 	/* Encryption and polling */
 	{
+		.name = "D3 a request of a single bio needs no memory but its bio",
+		.differs = "it lives in front of its bio, of which there are some in reserve; C: -ENOMEM",
+		.op = OP_READ, .len = 4096, .fail_alloc = 1,
+		.result = 4096,
+		.shows = { "bio0 read", "return 4096" },
+		.never = { "return -12" },
+	},
+	{
 		.name = "D61 D93 a write that the block layer encrypts is not left to polling",
 		.differs = "the disk gets a copy that nobody can poll for; C: it is polled",
 		.op = OP_WRITE, .len = 4096, .async = 1, .ki_flags = IOCB_HIPRI, .poll = 1,

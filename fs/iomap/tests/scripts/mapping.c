@@ -476,5 +476,27 @@ const struct script mapping_scripts[] = {
 		.result = 8192,
 		.shows = { "return 8192", "left=0" },
 	},
+	{
+		.name = "D34 without iomap_end and traces a mapping is asked for once",
+		.op = OP_READ, .len = 4096, .no_end = 1, .untraced = 1, .end_io = 1,
+		.result = 4096,
+		.shows = { "begin pos=0 len=4096 ", "bio0 read", "end_io size=4096" },
+	},
+	{
+		.name = "D34 so it is if there are several, and for each",
+		.op = OP_WRITE, .len = 3 * 4096, .no_end = 1, .untraced = 1, .end_io = 1,
+		.maps = 2, .map = { { .len = 4096 }, { .len = 4096 } },
+		.result = 3 * 4096,
+		.shows = { "begin pos=0 len=12288 ", "bio0 write", "begin pos=4096 len=8192 ",
+			   "bio1 write", "begin pos=8192 len=4096 ", "bio2 write",
+			   "end_io size=12288" },
+	},
+	{
+		.name = "D34 D127 and a request fails as it says",
+		.op = OP_READ, .len = 4096, .no_end = 1, .untraced = 1, .end_io = 1,
+		.maps = 1, .map = { { .error = -EIO } },
+		.result = -EIO,
+		.shows = { "end_io size=0 error=-5" },
+	},
 	{ }
 };

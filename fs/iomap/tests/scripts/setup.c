@@ -82,12 +82,12 @@ const struct script setup_scripts[] = {
 		.name = "D1 D147 so is a simple read",
 		.op = OP_SIMPLE, .len = 4096, .untraced = 1, .async = 1,
 		.result = 4096,
-		.shows = { "bio0 read", "set=simple", "return -529", "ki_complete 4096" },
+		.shows = { "bio0 read", "set=fs", "return -529", "ki_complete 4096" },
 		.never = { "trace", "not simple" },
 	},
 	{
 		.name = "D3 a read without memory for a request leaves everything alone",
-		.op = OP_READ, .len = 4096, .dirty = BIT(0), .fail_alloc = 1,
+		.op = OP_READ, .len = 4096, .dirty = BIT(0), .fail_alloc = 1, .set = SET_OWN,
 		.result = -ENOMEM,
 		.shows = { "alloc 1 may wait fails\nreturn -12 ki_pos=0", "dio=0 cache=01/01/1",
 			   "left=4096" },
@@ -96,7 +96,7 @@ const struct script setup_scripts[] = {
 	{
 		.name = "D3 so does an asynchronous write",
 		.op = OP_WRITE, .len = 4096, .async = 1, .dirty = BIT(0), .fail_alloc = 1,
-		.fresh_wq = 1, .end_io = 1,
+		.fresh_wq = 1, .end_io = 1, .set = SET_OWN,
 		.result = -ENOMEM,
 		.shows = { "alloc 1 may wait fails\nreturn -12 ki_pos=0", "dio=0 cache=01/01/1",
 			   "left=4096", "completed=0", "wq=0" },

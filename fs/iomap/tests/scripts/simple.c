@@ -21,14 +21,14 @@ const struct script simple_scripts[] = {
 		.name = "D142 a read of a block is simple",
 		.op = OP_SIMPLE, .len = 4096,
 		.result = 4096,
-		.shows = { "set=simple", "return 4096 ki_pos=4096" },
+		.shows = { "set=fs", "return 4096 ki_pos=4096" },
 		.never = { "not simple" },
 	},
 	{
 		.name = "D142 a read of a part of a block is simple",
 		.op = OP_SIMPLE, .pos = 512, .len = 512,
 		.result = 512,
-		.shows = { "bio0 read sector=2049 size=512", "set=simple", "return 512" },
+		.shows = { "bio0 read sector=2049 size=512", "set=fs", "return 512" },
 		.never = { "not simple" },
 	},
 	{
@@ -42,7 +42,7 @@ const struct script simple_scripts[] = {
 		.name = "D142 a read to the very end of the file is simple",
 		.op = OP_SIMPLE, .pos = 4096, .len = 512, .size = 4096 + 512,
 		.result = 512,
-		.shows = { "set=simple", "return 512" },
+		.shows = { "set=fs", "return 512" },
 		.never = { "not simple" },
 	},
 	{
@@ -64,7 +64,7 @@ const struct script simple_scripts[] = {
 		.op = OP_SIMPLE, .len = 4096, .dirty = BIT(0),
 		.result = 4096,
 		.shows = { "writepages 0-4095\nbegin pos=0 len=4096 flags=10 dio=1 cache=01/00/1",
-			   "set=simple", "return 4096" },
+			   "set=fs", "return 4096" },
 		.never = { "not simple" },
 	},
 	{
@@ -151,7 +151,7 @@ const struct script simple_scripts[] = {
 		.op = OP_SIMPLE, .pos = 4096, .len = 4096,
 		.maps = 1, .map = { { .len = 4096, .before = 4096 } },
 		.result = 4096,
-		.shows = { "bio0 read sector=2056 size=4096", "set=simple" },
+		.shows = { "bio0 read sector=2056 size=4096", "set=fs" },
 		.never = { "not simple" },
 	},
 	{
@@ -193,13 +193,13 @@ const struct script simple_scripts[] = {
 		.name = "D146 an asynchronous simple read makes the queue of the super block",
 		.op = OP_SIMPLE, .len = 4096, .async = 1, .fresh_wq = 1,
 		.result = 4096,
-		.shows = { "set=simple", "ki_complete 4096", "wq=1" },
+		.shows = { "set=fs", "ki_complete 4096", "wq=1" },
 	},
 	{
 		.name = "D146 a synchronous simple read does not",
 		.op = OP_SIMPLE, .len = 4096, .fresh_wq = 1, .fail = 1,
 		.result = -EIO,
-		.shows = { "set=simple", "return -5", "wq=0" },
+		.shows = { "set=fs", "return -5", "wq=0" },
 	},
 
 	/* The bio */
@@ -210,7 +210,7 @@ const struct script simple_scripts[] = {
 		.shows = { "trace begin pos=4096 count=4096 done_before=0 ki_flags=20000",
 			   "dio_flags=0 aio=1",
 			   "bio0 read sector=2056 size=4096 opf= vecs=p0+0:4096(1)",
-			   " hint=0 prio=8196 stream=0 set=simple" },
+			   " hint=0 prio=8196 stream=0 set=fs" },
 	},
 	{
 		.name = "D148 a synchronous simple read is marked as one that is waited for",
@@ -350,7 +350,7 @@ const struct script simple_scripts[] = {
 		.op = OP_SIMPLE, .len = 4096, .mem = MEM_IOVEC, .seg = 512, .fail_alloc = 1,
 		.result = 4096,
 		.shows = { "trace begin", "alloc 1 fails\nalloc 2", "bio0 read sector=2048 size=4096",
-			   "set=simple", "return 4096" },
+			   "set=fs", "return 4096" },
 	},
 	{
 		.name = "D152 D154 D98 a disk that cannot be polled refuses a simple read",
@@ -472,7 +472,7 @@ const struct script simple_scripts[] = {
 		.op = OP_SIMPLE, .len = 4096, .mem = MEM_BVEC, .async = 1,
 		.step = { { .what = STEP_END, .ctx = CTX_HARDIRQ } },
 		.result = 4096,
-		.shows = { "set=simple", "pins=0 dirty=0", "ki_complete 4096", "pins=0 dirty=0" },
+		.shows = { "set=fs", "pins=0 dirty=0", "ki_complete 4096", "pins=0 dirty=0" },
 		.never = { "dirty=1", "pins=1" },
 	},
 	{

@@ -711,7 +711,7 @@ const struct script write_scripts[] = {
 		.shows = { "vecs=copy:8192(1)", "set=ioend", "pins=2 dirty=0",
 			   "end bio0 status=0 step/hardirq\nioend bio0",
 			   "end_io size=8192 error=0 flags=80000010", "pins=0 dirty=2 ioend",
-			   "ki_complete 8192", " ioend\n", "crc=52e69d02" },
+			   "ki_complete 8192", "crc=52e69d02" },
 	},
 	{
 		.name = "D102 a bounced read is cut to what fits into a bio",

@@ -45,28 +45,40 @@ breaks()
 	last-error-wins	$H	s/let _ = self\.error\.cmpxchg\(0, errno, Relaxed\)/self.error.store(errno, Relaxed)/
 	error-tested-then-set	$H	s/let _ = self\.error\.cmpxchg\(0, errno, Relaxed\)/if !self.has_failed() { self.error.store(errno, Relaxed) }/
 	error-forgotten	$H	s/let _ = self\.error\.cmpxchg\(0, errno, Relaxed\)/let _ = errno/
+	shakes-relaxed	$H	s/self\.0\.load\(Acquire\) == ENDED/self.0.load(Relaxed) == ENDED/
+	leaves-relaxed	$H	s/cmpxchg\(SUBMITTING, next, Full\)/cmpxchg(SUBMITTING, next, Relaxed)/
+	ends-relaxed	$H	s/cmpxchg\(SUBMITTING, ENDED, Full\)/cmpxchg(SUBMITTING, ENDED, Relaxed)/
+	looks-relaxed-at-end	$H	s/let mut state = self\.0\.load\(Acquire\)/let mut state = self.0.load(Relaxed)/
+	looks-again-relaxed	$H	s/            state = self\.0\.load\(Acquire\)/            state = self.0.load(Relaxed)/
+	ended-is-left	$H	s/if state == LEFT \{\n            AtHandshake::Request/if state == LEFT {\n            AtHandshake::Nothing/
+	hands-back-relaxed	$H	s/self\.0\.store\(ENDED, Release\)/self.0.store(ENDED, Relaxed)/
+	leaves-without-asking	$H	s/\(self\.0\.cmpxchg\(SUBMITTING, next, Full\)\.is_err\(\) && self\.has_ended\(\)\)/{ self.0.store(next, Release); false }/
+	touched-after-end	$H	s/return AtHandshake::Nothing;/let _ = self.has_ended(); return AtHandshake::Nothing;/
 	start-not-aligned	$D	s/\(pos as u64 \| len\)/(len)/
 	aligned-to-half	$D	s/alignment\.wrapping_sub\(1\)\)\) == 0/alignment.wrapping_sub(1) >> 1)) == 0/; s/u64::from\(alignment\.wrapping_sub\(1\)\) == 0/u64::from(alignment.wrapping_sub(1) >> 1) == 0/
 	whole-tail	$D	s/        0 => 0,\n/        0 => block_size,\n/
 	end-wraps	$D	s/saturating_add\(len\)/wrapping_add(len)/
 	end-is-past	$D	s/(saturating_add\(len\)) > end/\$1 >= end/
 	no-clamp	$D	s/i_size\.wrapping_sub\(pos\) as isize/size/
-	sync-writes-through	$D	s/\(true, true\) => Self::Flush/(true, true) => Self::WrittenThrough/
+	sync-writes-through	$D	s/if full \{\n            Self::Flush/if full {\n            Self::WrittenThrough/
 	dirty-writes-through	$D	s/ && !target\.dirty//
-	new-writes-through	$D	s/ && reasons\.is_empty\(\) && !t/ && !t/
-	device-always-asked	$D	s/let fua = through && reasons\.is_empty\(\) && !target\.dirty && writes_through\(\)/let asked = writes_through(); let fua = through && reasons.is_empty() && !target.dirty && asked/
+	new-writes-through	$D	s/ && owed\.is_nothing\(\) && !t/ && !t/
+	device-always-asked	$D	s/let fua = through && owed\.is_nothing\(\) && !target\.dirty && writes_through\(\)/let asked = writes_through(); let fua = through && owed.is_nothing() && !target.dirty && asked/
 	through-once-more	$D	s/if through && !fua \{/if false {/
-	new-not-zeroed	$D	s/unwritten \|\| target\.new/unwritten/
-	shared-for-free	$D	s/\.and_if\(target\.shared, Reasons::COW\)//
+	new-not-zeroed	$D	s/target\.unwritten \|\| target\.new/target.unwritten/
+	shared-for-free	$D	s/\.and_if\(target\.shared, Owed::REMAP\)//
 	tail-at-end-not-zeroed	$D	s/end >= i_size\(\)/end > i_size()/
 	read-tail-zeroed	$D	s/\(write && end >= i_size\(\)\)/(end >= i_size())/
 	again-reported	$D	s/ && errno != again//
-	error-lands-inline	$D	s/reasons\.and_if\(failed, Reasons::ERROR\)/reasons/
+	error-owes-nothing	$D	s/    if failed \{\n        Owed::REPORT/    if failed {\n        Owed::NOTHING/
 	read-drops-pages	$D	s/if write && cached_pages\(\)/if cached_pages()/
+	single-needs-no-zeroes	$D	s/zero_around \|\| \(tail_padding/false || (tail_padding/
+	single-tail-at-end	$D	s/!= 0 && end >= i_size\(\)\)/!= 0 \&\& end > i_size())/
 	fault-without-data	$D	s/partial && size > 0/partial/
 	fault-waits-nowait	$D	s/waits: !nowait/waits: true/
 	fall-back-fails	$D	s/(Walk::FallBack => Settled \{\n            fails:) false/\$1 true/
-	reasons-collide	$D	s/NEW: Self = Self\(1 << 2\)/NEW: Self = Self(1 << 1)/
+	debts-collide	$D	s/RECORD: Self = Self\(1 << 2\)/RECORD: Self = Self(1 << 1)/
+	debt-forgotten	$D	s/Self\(self\.0 \| other\.0\)\n    \}\n\n    \/\/\/ Whether that is a part/Self(self.0)\n    }\n\n    \/\/\/ Whether that is a part/
 	EOF2
 }
 

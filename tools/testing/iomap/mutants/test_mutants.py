@@ -302,7 +302,7 @@ class TheList(unittest.TestCase):
     def test_all_of_the_path(self):
         files = {m.file for m in self.mutants.values()}
         for name in ("direct_io.rs", "direct_io/submit.rs", "direct_io/mapping.rs",
-                     "direct_io/simple.rs", "direct_io/complete.rs", "direct_io/decide.rs",
+                     "direct_io/single.rs", "direct_io/complete.rs", "direct_io/decide.rs",
                      "direct_io/travel.rs"):
             self.assertIn(f"fs/iomap/{name}", files)
         self.assertGreaterEqual(sum(f.startswith("rust/kernel/iomap/") for f in files), 10)

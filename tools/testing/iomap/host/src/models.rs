@@ -8,7 +8,9 @@
 
 use crate::handover::{
     AtEnd,
+    AtHandshake,
     AtSeal,
+    Handshake,
     Protocol, //
 };
 use loom::{
@@ -379,4 +381,118 @@ fn first_error_wins() {
         }
     }
     explore(cases);
+}
+
+/// A request of a single bio, which is what `bio_set.rs` does with its [`Handshake`].
+struct Single {
+    wait: Wait,
+    handshake: std::cell::UnsafeCell<ManuallyDrop<Handshake>>,
+    /// What the bio leaves behind, and what the submission does after it has submitted the bio.
+    ended: UnsafeCell<bool>,
+    submitted: UnsafeCell<bool>,
+    wakeup: Notify,
+    owners: AtomicUsize,
+}
+
+// SAFETY: As for `Request`.
+unsafe impl Send for Single {}
+// SAFETY: As above.
+unsafe impl Sync for Single {}
+
+impl Single {
+    fn handshake(&self) -> &Handshake {
+        // SAFETY: As in `Request::protocol`.
+        unsafe { &*self.handshake.get() }
+    }
+
+    /// The end of the bio.
+    fn end(&self) {
+        // SAFETY: `loom` checks that nobody else does.
+        self.ended.with_mut(|ended| unsafe { *ended = true });
+        match self.handshake().end() {
+            AtHandshake::Request => {
+                assert_eq!(self.wait, Wait::No, "taken from who waits");
+                self.complete();
+            }
+            AtHandshake::Nothing => {}
+            AtHandshake::Awaited(waiter) => {
+                assert_ne!(self.wait, Wait::No, "left to nobody");
+                assert_eq!(waiter, task());
+                self.handshake().hand_back();
+                self.wakeup.notify();
+            }
+        }
+    }
+
+    /// The whole of a submission, whose bio ends within it or on another processor.
+    fn submit(self: Arc<Self>, within: bool) {
+        let bio = self.clone();
+        let thread = if within {
+            bio.end();
+            None
+        } else {
+            Some(thread::spawn(move || bio.end()))
+        };
+        // SAFETY: `loom` checks that nobody else does.
+        self.submitted.with_mut(|done| unsafe { *done = true });
+        let ended = match self.wait {
+            Wait::No => self.handshake().leave(),
+            Wait::Looks | Wait::Sleeps => {
+                if !self.handshake().has_ended() && !self.handshake().wait(task()) {
+                    while !self.handshake().has_ended() {
+                        match self.wait {
+                            Wait::Sleeps => self.wakeup.wait(),
+                            _ => thread::yield_now(),
+                        }
+                    }
+                }
+                true
+            }
+        };
+        if ended {
+            self.complete();
+        }
+        if let Some(thread) = thread {
+            thread.join().unwrap();
+        }
+        assert_eq!(self.owners.load(Ordering::Relaxed), 1, "never completed");
+    }
+
+    fn complete(&self) {
+        let owners = self.owners.fetch_add(1, Ordering::Relaxed) + 1;
+        assert_eq!(owners, 1, "the request was completed twice");
+        // SAFETY: `loom` checks that nobody else does.
+        assert!(self.ended.with_mut(|ended| unsafe { *ended }), "completed before its bio");
+        // SAFETY: As above.
+        let submitted = self.submitted.with_mut(|done| unsafe { *done });
+        assert!(submitted, "completed under the submission");
+        // SAFETY: Nobody else uses it any more, which `loom` checks.
+        unsafe { ManuallyDrop::drop(&mut *self.handshake.get()) };
+    }
+}
+
+/// The submission and the bio shake hands: one of them completes the request, after the other.
+#[test]
+fn handshakes() {
+    let executions = Arc::new(AtomicUsize::new(0));
+    for wait in [Wait::No, Wait::Looks, Wait::Sleeps] {
+        for within in [false, true] {
+            println!("{wait:?} within={within}");
+            let counter = executions.clone();
+            loom::model(move || {
+                counter.fetch_add(1, Ordering::Relaxed);
+                let handshake = ManuallyDrop::new(Handshake::new());
+                Arc::new(Single {
+                    wait,
+                    handshake: std::cell::UnsafeCell::new(handshake),
+                    ended: UnsafeCell::new(false),
+                    submitted: UnsafeCell::new(false),
+                    wakeup: Notify::new(),
+                    owners: AtomicUsize::new(0),
+                })
+                .submit(within);
+            });
+        }
+    }
+    println!("executions: {}", executions.load(Ordering::Relaxed));
 }

@@ -8,10 +8,8 @@
 
 use crate::decide::{
     self,
-    Blocks,
     Durability,
-    Landing,
-    Reasons,
+    Owed,
     Target,
     Walk, //
 };
@@ -66,24 +64,23 @@ fn near(pos: i64, off: i64) -> i64 {
     (i128::from(pos) + i128::from(off)).clamp(0, i128::from(i64::MAX)) as i64
 }
 
-const ALL: [Reasons; 7] = [
-    Reasons::UNWRITTEN,
-    Reasons::COW,
-    Reasons::NEW,
-    Reasons::EXTENDING,
-    Reasons::SYNC,
-    Reasons::CACHED_PAGES,
-    Reasons::ERROR,
+const ALL: [Owed; 7] = [
+    Owed::CONVERT,
+    Owed::REMAP,
+    Owed::RECORD,
+    Owed::EXTEND,
+    Owed::FLUSH,
+    Owed::DROP_PAGES,
+    Owed::REPORT,
 ];
 
-/// Some reasons, as indices into [`ALL`].
-fn some_reasons() -> impl Strategy<Value = BTreeSet<usize>> {
+/// Some things to owe, as indices into [`ALL`].
+fn some_owed() -> impl Strategy<Value = BTreeSet<usize>> {
     (0..1u32 << ALL.len()).prop_map(|bits| (0..ALL.len()).filter(|i| bits >> i & 1 != 0).collect())
 }
 
-fn reasons(set: &BTreeSet<usize>) -> Reasons {
-    set.iter()
-        .fold(Reasons::NONE, |reasons, &i| reasons.and(ALL[i]))
+fn owed(set: &BTreeSet<usize>) -> Owed {
+    set.iter().fold(Owed::NOTHING, |owed, &i| owed.and(ALL[i]))
 }
 
 /// A mapping that is written to, and the device that it is on.
@@ -100,11 +97,7 @@ struct Mapping {
 impl Mapping {
     fn target(&self) -> Target {
         Target {
-            blocks: if self.unwritten {
-                Blocks::Unwritten
-            } else {
-                Blocks::Written
-            },
+            unwritten: self.unwritten,
             new: self.new,
             shared: self.shared,
             dirty: self.dirty,
@@ -174,16 +167,24 @@ proptest! {
         prop_assert_eq!(decide::clamp_read(pos, size as isize, i_size) as i128, expected);
     }
 
-    // D82: reasons add up, whatever the order, and none is taken for another.
+    // D82: debts add up, whatever the order, and none is taken for another.
     #[test]
-    fn reasons_add_up(a in some_reasons(), b in some_reasons(), on: bool) {
+    fn debts_add_up(a in some_owed(), b in some_owed(), on: bool) {
         let union: BTreeSet<usize> = a.union(&b).copied().collect();
-        prop_assert_eq!(reasons(&a).and(reasons(&b)), reasons(&union));
-        prop_assert_eq!(reasons(&b).and(reasons(&a)), reasons(&union));
+        prop_assert_eq!(owed(&a).and(owed(&b)), owed(&union));
+        prop_assert_eq!(owed(&b).and(owed(&a)), owed(&union));
         let maybe = if on { &union } else { &a };
-        prop_assert_eq!(reasons(&a).and_if(on, reasons(&b)), reasons(maybe));
-        prop_assert_eq!(reasons(&a).is_empty(), a.is_empty());
-        prop_assert_eq!(reasons(&a) == reasons(&b), a == b);
+        prop_assert_eq!(owed(&a).and_if(on, owed(&b)), owed(maybe));
+        prop_assert_eq!(owed(&a).is_nothing(), a.is_empty());
+        prop_assert_eq!(owed(&a) == owed(&b), a == b);
+        prop_assert_eq!(owed(&a).debt().is_some(), !a.is_empty());
+        if let (Some(a), Some(b)) = (owed(&a).debt(), owed(&b).debt()) {
+            prop_assert_eq!(Some(a.and(b)), owed(&union).debt());
+        }
+        for (i, &one) in ALL.iter().enumerate() {
+            let has = owed(&a).debt().is_some_and(|debt| debt.has(one));
+            prop_assert_eq!(has, a.contains(&i));
+        }
     }
 
     // D80 to D87: a whole request, with the flags of C.
@@ -197,8 +198,12 @@ proptest! {
         let mut unwritten = false;
         let mut new = false;
 
-        let mut durability = Durability::new(dsync, full_sync);
-        let mut all = Reasons::NONE;
+        let mut durability = if dsync {
+            Durability::asked(full_sync)
+        } else {
+            Durability::NotNeeded
+        };
+        let mut all = Owed::NOTHING;
         for mapping in mappings {
             let asked = Cell::new(0);
             let plan = decide::plan_write(mapping.target(), durability, || {
@@ -206,7 +211,7 @@ proptest! {
                 !mapping.write_cache || mapping.fua
             });
             durability = plan.durability;
-            all = all.and(plan.reasons);
+            all = all.and(plan.owed);
 
             let mut completion_work = true;
             if !mapping.unwritten && !mapping.shared && !mapping.new {
@@ -230,9 +235,9 @@ proptest! {
             prop_assert_eq!(plan.fua, fua);
             prop_assert_eq!(asked.get(), u32::from(matters));
             prop_assert_eq!(plan.zero_around, mapping.unwritten || mapping.new);
-            prop_assert_eq!(plan.reasons.is_empty(), !completion_work);
-            // Who polls may go on until there is a reason.
-            prop_assert_eq!(all.is_empty(), !comp_work);
+            prop_assert_eq!(plan.owed.is_nothing(), !completion_work);
+            // Who polls may go on until something is owed.
+            prop_assert_eq!(all.is_nothing(), !comp_work);
         }
         if write_through {
             need_sync = false;
@@ -249,7 +254,7 @@ proptest! {
                 expected.insert(i);
             }
         }
-        prop_assert_eq!(all, reasons(&expected));
+        prop_assert_eq!(all, owed(&expected));
     }
 
     // D71 to D74: after a write no old data is left in its blocks.
@@ -286,6 +291,14 @@ proptest! {
         // The size of the file is a load that others write to.
         prop_assert_eq!(asked.get(), write && !fresh);
 
+        // A single bio will do unless there are zeroes to write.
+        let needs = decide::needs_zeroes(around, pos, len as u64, block, || i_size);
+        let head = if around { decide::head_padding(pos, block) } else { 0 };
+        let tail = if zeroes { decide::tail_padding(end, block) } else { 0 };
+        if write {
+            prop_assert_eq!(needs, head != 0 || tail != 0);
+        }
+
         // What is zeroed and written makes whole blocks, none of which the write does not touch.
         if zeroes {
             let block_size = i64::from(block);
@@ -307,13 +320,10 @@ proptest! {
         prop_assert_eq!(decide::is_reported(errno, -11, -15), expected);
     }
 
-    // D118 to D121, with the flags of C.
+    // D118 to D121, with the flags of C, for a request that owes nothing before.
     #[test]
-    fn landings(write: bool, before in some_reasons(), failed: bool, nrpages in 0..3u32) {
-        let mut comp_work = !before.is_empty();
-        if failed {
-            comp_work = true;
-        }
+    fn debts_at_the_end(write: bool, failed: bool, nrpages in 0..3u32) {
+        let mut comp_work = failed;
         let mut asks = false;
         if write && !comp_work {
             asks = true;
@@ -323,25 +333,20 @@ proptest! {
         }
 
         let asked = Cell::new(false);
-        let landing = decide::landing(write, reasons(&before), failed, || {
+        let owed_now = decide::owed_at_end(write, failed, || {
             asked.set(true);
             nrpages != 0
         });
         prop_assert_eq!(asked.get(), asks);
-        match landing {
-            Landing::Inline => prop_assert!(!comp_work),
-            Landing::Punt(why) => {
-                prop_assert!(comp_work);
-                let mut expected = before;
-                if failed {
-                    expected.insert(6);
-                }
-                if asks && nrpages != 0 {
-                    expected.insert(5);
-                }
-                prop_assert_eq!(why, reasons(&expected));
-            }
+        prop_assert_eq!(owed_now.is_nothing(), !comp_work);
+        let mut expected = BTreeSet::new();
+        if failed {
+            expected.insert(6);
         }
+        if asks && nrpages != 0 {
+            expected.insert(5);
+        }
+        prop_assert_eq!(owed_now, owed(&expected));
     }
 
     // D137 to D140, with the numbers of C.
