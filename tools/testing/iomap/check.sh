@@ -3,7 +3,7 @@
 # The checks that need no running kernel. Prints "ok NAME" or "FAIL NAME: why" for each, on stdout,
 # and fails if one failed. What the tools said is in $CACHE/check/NAME.log.
 #
-#   check.sh [NAME...]      patches rustfmt checkpatch unsafe flags build clippy panicking exports c-free off none
+#   check.sh [NAME...]      patches rustfmt checkpatch unsafe flags build clippy panicking variant exports c-free off none
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need_root "$@"
@@ -127,7 +127,7 @@ if wants flags; then
 fi
 
 # One build with every warning on serves several checks.
-if wants clippy || wants build || wants panicking || wants exports || wants c-free; then
+if wants clippy || wants build || wants panicking || wants variant || wants exports || wants c-free; then
 	name=build log=$logs/build.log
 	# A file that is not compiled warns of nothing.
 	rm -f "$BUILD"/check-rust/{rust/kernel.o,rust/helpers/helpers.o,fs/iomap/direct_io*.o}
@@ -145,10 +145,22 @@ if wants clippy || wants build || wants panicking || wants exports || wants c-fr
 	if wants panicking; then
 		nm --demangle "$dir/direct_io.o" >"$log" || :
 		bad=$(grep -E '^ +U .*panic' "$log" | sed 's/.* U //' | sort -u | head -n 1 || :)
-		if [ -z "$bad" ] && grep -q 'T .*iomap_dio' "$log"; then
-			ok "direct_io.o refers to no core::panicking"
+		# Of the kernel crate only what is ours: its functions, by what their code refers to.
+		in_root "llvm-objdump-$LLVM_MAJOR" -dr --demangle "$build/check-rust/rust/kernel.o" 2>/dev/null </dev/null |
+			awk '/^[0-9a-f]+ <.*>:$/ { ours = /kernel::iomap::/; f = $0 } ours { n++ } ours && /R_.*panic/ { print f, $NF }
+				END { print n + 0, "lines" }' >"$log.kernel" || :
+		: "${bad:=$(grep -v ' lines$' "$log.kernel" | head -n 1 | sed 's/^[0-9a-f]* //')}"
+		if [ -z "$bad" ] && grep -q 'T .*iomap_dio' "$log" && grep -qE '^[1-9][0-9]+ lines$' "$log.kernel"; then
+			ok "neither direct_io.o nor kernel::iomap refer to core::panicking"
 		else
-			fail "direct_io.o refers to ${bad:-nothing at all}"
+			fail "direct_io.o or kernel::iomap refers to ${bad:-nothing at all}"
+		fi
+	fi
+	if wants variant; then
+		if said=$(in_root python3 -B /project/tools/testing/iomap/variant.py /project "$build/check-rust" 2>&1 </dev/null); then
+			ok "$said"
+		else
+			fail "$said"
 		fi
 	fi
 	if wants exports; then

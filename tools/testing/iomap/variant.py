@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Does the compiler list the places that a new way of a request has to know about?
+
+  variant.py PROJECT BUILD     as paths in the toolchain root
+
+Adds a variant to `Travel` in a copy of the sources, compiles them as the build has, and compares the
+functions in which the compiler finds a match that lacks it with those that the manual lists. Prints
+how many there are, or how the lists differ, and fails then.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+CRATE = "fs/iomap/direct_io.rs"
+FOLDER = "fs/iomap/direct_io"
+MANUAL = "Documentation/rust/iomap.rst"
+
+
+def listed(text):
+    """The functions in the table of the manual."""
+    table = text.split("The places that match on the variant, without a wildcard:", 1)[1]
+    rows = table.split("\nThe parts of a debt", 1)[0]
+    return set(re.findall(r"``(?:\w+::)?(\w+)\(\)``", rows))
+
+
+def function_at(path, line):
+    """The function that a line lies in."""
+    with open(path, encoding="utf-8") as f:
+        for text in reversed(f.read().split("\n")[:line]):
+            found = re.match(r"\s*(?:pub(?:\([^)]*\))? )?(?:const |unsafe )*fn (\w+)", text)
+            if found:
+                return found[1]
+    return None
+
+
+def compile_with_variant(project, build, copy):
+    """What the compiler says of the sources with one more variant, in `copy`."""
+    shutil.copy(f"{project}/{CRATE}", copy)
+    shutil.copytree(f"{project}/{FOLDER}", f"{copy}/direct_io")
+    shutil.copytree(f"{project}/fs/iomap/tests", f"{copy}/tests")
+    path = f"{copy}/direct_io/travel.rs"
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    start = "pub(crate) enum Travel {\n"
+    if text.count(start) != 1:
+        sys.exit(f"{FOLDER}/travel.rs has no enum Travel")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text.replace(start, start + "    /// A way that nobody knows yet.\n    New,\n"))
+
+    with open(f"{build}/fs/iomap/.direct_io.o.cmd", encoding="utf-8") as f:
+        command = f.readline().split(":= ", 1)[1].split(";")[0]
+    words, skip = [], False
+    for word in shlex.split(command):
+        if skip or word.startswith("--emit="):
+            skip = False
+        elif word == "--out-dir":
+            skip = True
+        else:
+            words.append(f"{copy}/direct_io.rs" if word.endswith(CRATE) else word)
+    words += ["--emit=metadata", "--out-dir", copy]
+    env = dict(os.environ, RUSTC_BOOTSTRAP="1")
+    while words and "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        env[name] = value
+    ran = subprocess.run(words, cwd=build, env=env, capture_output=True, text=True, check=False)
+    return ran.stderr
+
+
+def main():
+    project, build = sys.argv[1:]
+    with open(f"{project}/{MANUAL}", encoding="utf-8") as f:
+        manual = listed(f.read())
+    with tempfile.TemporaryDirectory() as copy:
+        said = compile_with_variant(project, build, copy)
+        places = re.findall(r"error\[E0004\][^\n]*\n\s*--> ([^:\n]+):(\d+)", said)
+        found = {function_at(path, int(line)) for path, line in places}
+    if not found:
+        sys.exit(f"the compiler finds no match that lacks the variant: {said.strip()[:200]}")
+    if found != manual:
+        sys.exit("; ".join(
+            f"{what}: {', '.join(sorted(names))}" for what, names in (
+                ("not in the manual", found - manual),
+                ("in the manual, but the compiler does not complain", manual - found)) if names))
+    print(f"{len(places)} matches in {len(found)} functions")
+
+
+if __name__ == "__main__":
+    main()
