@@ -248,15 +248,10 @@ pub(crate) fn read(
     } else {
         Wait::Allowed(ctx)
     };
-    let mark = memory.mark();
     let mut bio = SIMPLE_READS.alloc(extent.bdev(), memory, Opf::READ, MAX_VECS, &iocb, wait)?;
     bio.set_sector(extent.sector(place.pos()));
-    let mut bio = bio.pin(memory, extent.bdev(), alignment)?;
+    let mut bio = bio.pin_all(memory, extent.bdev(), alignment, place.remaining())?;
     let size = bio.size();
-    if u64::from(size) != place.remaining() {
-        memory.rewind(mark, 0);
-        return Err(ENOTBLK);
-    }
     // A device that cannot tell whether it would block refuses the flag.
     if is_nowait(place) && extent.bdev().has_nowait() {
         bio.add_flags(Opf::NOWAIT);

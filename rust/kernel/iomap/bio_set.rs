@@ -233,6 +233,26 @@ impl<H: Header> Unsubmitted<H, Empty> {
         })
     }
 
+    /// As [`Unsubmitted::pin`], for the next `len` bytes of `memory`: fails with `ENOTBLK` and with
+    /// `memory` back where it was if the bio does not take them all.
+    #[inline(always)]
+    pub fn pin_all(
+        self,
+        memory: &mut IovIter<'_>,
+        bdev: &BlockDevice,
+        alignment: u32,
+        len: u64,
+    ) -> Result<Unsubmitted<H, Pinned>> {
+        let bio = self.pin(memory, bdev, alignment)?;
+        // CAST: Widening.
+        if bio.size() as u64 != len {
+            // SAFETY: The iterator was advanced by so much just now.
+            unsafe { bindings::iov_iter_revert(memory.as_raw(), bio.size() as usize) };
+            return Err(ENOTBLK);
+        }
+        Ok(bio)
+    }
+
     /// As [`Bio::set_sector`].
     #[inline]
     pub fn set_sector(&mut self, sector: u64) {
