@@ -3,7 +3,7 @@
 # The checks that need no running kernel. Prints "ok NAME" or "FAIL NAME: why" for each, on stdout,
 # and fails if one failed. What the tools said is in $CACHE/check/NAME.log.
 #
-#   check.sh [NAME...]      patches rustfmt checkpatch unsafe flags build clippy panicking variant exports c-free off none
+#   check.sh [NAME...]      patches rustfmt checkpatch unsafe flags build clippy panicking variant attack exports c-free off none
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need_root "$@"
@@ -127,7 +127,7 @@ if wants flags; then
 fi
 
 # One build with every warning on serves several checks.
-if wants clippy || wants build || wants panicking || wants variant || wants exports || wants c-free; then
+if wants clippy || wants build || wants panicking || wants variant || wants attack || wants exports || wants c-free; then
 	name=build log=$logs/build.log
 	# A file that is not compiled warns of nothing.
 	rm -f "$BUILD"/check-rust/{rust/kernel.o,rust/helpers/helpers.o,fs/iomap/direct_io*.o}
@@ -156,13 +156,14 @@ if wants clippy || wants build || wants panicking || wants variant || wants expo
 			fail "direct_io.o or kernel::iomap refers to ${bad:-nothing at all}"
 		fi
 	fi
-	if wants variant; then
-		if said=$(in_root python3 -B /project/tools/testing/iomap/variant.py /project "$build/check-rust" 2>&1 </dev/null); then
+	for check in variant attack; do
+		wants $check || continue
+		if said=$(in_root python3 -B "/project/tools/testing/iomap/$check.py" /project "$build/check-rust" 2>&1 </dev/null); then
 			ok "$said"
 		else
 			fail "$said"
 		fi
-	fi
+	done
 	if wants exports; then
 		bad=
 		nm -a "$dir/built-in.a" >"$log" || :

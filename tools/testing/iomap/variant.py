@@ -9,15 +9,13 @@ functions in which the compiler finds a match that lacks it with those that the 
 how many there are, or how the lists differ, and fails then.
 """
 
-import os
 import re
-import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 
-CRATE = "fs/iomap/direct_io.rs"
+import rustc
+
 FOLDER = "fs/iomap/direct_io"
 MANUAL = "Documentation/rust/iomap.rst"
 
@@ -41,7 +39,7 @@ def function_at(path, line):
 
 def compile_with_variant(project, build, copy):
     """What the compiler says of the sources with one more variant, in `copy`."""
-    shutil.copy(f"{project}/{CRATE}", copy)
+    shutil.copy(f"{project}/{rustc.CRATE}", copy)
     shutil.copytree(f"{project}/{FOLDER}", f"{copy}/direct_io")
     shutil.copytree(f"{project}/fs/iomap/tests", f"{copy}/tests")
     path = f"{copy}/direct_io/travel.rs"
@@ -53,23 +51,7 @@ def compile_with_variant(project, build, copy):
     with open(path, "w", encoding="utf-8") as f:
         f.write(text.replace(start, start + "    /// A way that nobody knows yet.\n    New,\n"))
 
-    with open(f"{build}/fs/iomap/.direct_io.o.cmd", encoding="utf-8") as f:
-        command = f.readline().split(":= ", 1)[1].split(";")[0]
-    words, skip = [], False
-    for word in shlex.split(command):
-        if skip or word.startswith("--emit="):
-            skip = False
-        elif word == "--out-dir":
-            skip = True
-        else:
-            words.append(f"{copy}/direct_io.rs" if word.endswith(CRATE) else word)
-    words += ["--emit=metadata", "--out-dir", copy]
-    env = dict(os.environ, RUSTC_BOOTSTRAP="1")
-    while words and "=" in words[0]:
-        name, _, value = words.pop(0).partition("=")
-        env[name] = value
-    ran = subprocess.run(words, cwd=build, env=env, capture_output=True, text=True, check=False)
-    return ran.stderr
+    return rustc.run(build, f"{copy}/direct_io.rs", copy, "metadata")[1]
 
 
 def main():

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Is safe code kept from breaking the abstractions?
+
+  attack.py PROJECT BUILD     as paths in the toolchain root
+
+Each file in attack/ is safe code that would be undefined behaviour, or lose a request, if it compiled.
+Its first line says which finding of the review it stands for; `//~ E0624 share` says that the line is
+an error of that number, with that word in it. Compiles each against the kernel crate of the build, with
+all errors of each in their places and no others. Prints how many there are, or what is wrong.
+"""
+
+import glob
+import os
+import re
+import sys
+import tempfile
+
+import rustc
+
+
+def expected(text):
+    """{(line, error): word} of a file."""
+    return {(n, m[1]): m[2] for n, line in enumerate(text.split("\n"), 1)
+            for m in re.finditer(r"//~ (E\d{4}) (\S+)", line)}
+
+
+def said(stderr, path):
+    """{(line, error): message} of a compiler."""
+    return {(int(m[3]), m[1]): m[2] for m in re.finditer(
+        r"error\[(E\d{4})\]: ([^\n]*)\n\s*--> " + re.escape(path) + r":(\d+)", stderr)}
+
+
+def judge(path, build, out):
+    """What is wrong with an attack, "" if it fails as it should."""
+    with open(path, encoding="utf-8") as f:
+        want = expected(f.read())
+    if not want:
+        return "expects no error"
+    status, stderr = rustc.run(build, path, out, "obj")
+    got = said(stderr, path)
+    if not status:
+        return "compiles"
+    for key, word in want.items():
+        if key not in got:
+            return f"line {key[0]} is no {key[1]}: {stderr.strip()[:300]}"
+        if word not in got[key]:
+            return f"line {key[0]}: '{got[key]}' does not speak of {word}"
+    other = set(got) - set(want)
+    return f"line {min(other)[0]} is an error as well: {got[min(other)]}" if other else ""
+
+
+def main():
+    project, build = sys.argv[1:]
+    files = sorted(glob.glob(f"{project}/tools/testing/iomap/attack/*.rs"))
+    wrong = []
+    with tempfile.TemporaryDirectory() as out:
+        for path in files:
+            trouble = judge(path, build, out)
+            if trouble:
+                wrong.append(f"{os.path.basename(path)} {trouble}")
+    if wrong or not files:
+        sys.exit("; ".join(wrong) or "there are no attacks")
+    print(f"{len(files)} attacks do not compile")
+
+
+if __name__ == "__main__":
+    main()
