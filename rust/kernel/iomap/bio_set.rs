@@ -244,8 +244,7 @@ impl<H: Header> Unsubmitted<H, Empty> {
         len: u64,
     ) -> Result<Unsubmitted<H, Pinned>> {
         let bio = self.pin(memory, bdev, alignment)?;
-        // CAST: Widening.
-        if bio.size() as u64 != len {
+        if u64::from(bio.size()) != len {
             // SAFETY: The iterator was advanced by so much just now.
             unsafe { bindings::iov_iter_revert(memory.as_raw(), bio.size() as usize) };
             return Err(ENOTBLK);
