@@ -19,7 +19,8 @@ good+='|XFS.*: EXPERIMENTAL|kmemleak: Kernel memory leak detector'
 
 # UML with several processors now and then loses the timer of one, which then runs whatever it runs
 # until another tells it not to. RCU notices, and says that no code of its has kept it waiting. It is
-# noted, and no complaint; but not if what that processor ran is code under test, which may loop.
+# noted, and no complaint; but not if what that processor ran is code under test, which may loop:
+# then it stands in the stack traces of the report.
 without_lost_timers()
 {
 	tr -d '\r' <"$1" | awk '
@@ -30,7 +31,7 @@ without_lost_timers()
 				    line[i + 1] line[i + 2] line[i + 3] ~ /All QSes seen, last rcu_sched kthread activity/) {
 					ours = 0
 					for (j = i; j <= NR && j < i + 150; j++)
-						ours += line[j] ~ /iomap|direct_io|rust/
+						ours += line[j] ~ /\[<[0-9a-f]+>\].*(iomap|direct_io|rust)/
 					if (!ours)
 						line[i] = "a processor lost its timer"
 				}

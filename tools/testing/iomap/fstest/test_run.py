@@ -173,14 +173,31 @@ class Report(unittest.TestCase):
                 "[ 2.0] WARNING: possible circular locking dependency detected\n",
                 "[ 2.0] rust_kernel: panicked at fs/iomap/direct_io.rs:1\n")
         for text in ("", *loud):
-            with tempfile.NamedTemporaryFile("w", suffix=".log") as f:
-                f.write(quiet + text)
-                f.flush()
-                p = subprocess.run([os.path.join(os.path.dirname(HERE), "splat.sh"), f.name],
-                                   stdout=subprocess.PIPE, text=True, check=False)
+            p = self.scan(quiet + text)
             self.assertEqual(p.returncode, 1 if text else 0, text)
             self.assertEqual(report.splat_result(p.stdout)["status"],
                              "fail" if text else "pass")
+
+    def test_lost_timer(self):
+        """A processor of UML that loses its timer is noted; a loop in the path is a complaint."""
+        stall = ("[ 9.7] rcu: INFO: rcu_sched detected stalls on CPUs/tasks:\n"
+                 "[ 9.7] rcu: \t(detected by 0, t=2602 jiffies, g=9129, q=12 ncpus=2)\n"
+                 "[ 9.7] rcu: All QSes seen, last rcu_sched kthread activity 2602\n"
+                 "[ 9.7]  [<600b8e3e>] ? schedule+0x13e/0x340\n"
+                 "%s"
+                 "@@ fstest: ext4-4k/rust: 52 passed, 0 failed, 2 skipped\n")
+        idle = self.scan(stall % "")
+        self.assertEqual((idle.returncode, report.splat_result(idle.stdout)["status"]), (0, "skip"))
+        busy = self.scan(stall % "[ 9.7]  [<60593160>] ? iomap_dio_rw+0x0/0x20\n")
+        self.assertEqual((busy.returncode, report.splat_result(busy.stdout)["status"]), (1, "fail"))
+
+    @staticmethod
+    def scan(text):
+        with tempfile.NamedTemporaryFile("w", suffix=".log") as f:
+            f.write(text)
+            f.flush()
+            return subprocess.run([os.path.join(os.path.dirname(HERE), "splat.sh"), f.name],
+                                  stdout=subprocess.PIPE, text=True, check=False)
 
     def test_last_line_is_alone(self):
         out = io.StringIO()
