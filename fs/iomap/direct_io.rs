@@ -18,9 +18,9 @@
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 
+use core::ptr;
 use kernel::{
     bindings,
-    error::Error,
     ffi::c_void,
     iomap::{
         bio,
@@ -29,10 +29,7 @@ use kernel::{
         flags::CallerFlags,
         inode::Inode,
         iov_iter::IovIter,
-        iter::{
-            Place,
-            Private, //
-        },
+        iter::Place,
         kiocb::Iocb,
         ops::{
             DioOps,
@@ -71,10 +68,7 @@ use complete::{
     Generic,
     SimpleRead, //
 };
-use submit::{
-    Call,
-    Request, //
-};
+use submit::Call;
 
 /// Warns once about something that a file system must not do.
 macro_rules! warn_once {
@@ -105,20 +99,15 @@ unsafe fn call<'a>(
     unsafe {
         let inode = Inode::from_raw((*(*iocb).ki_filp).f_inode);
         let iocb = Iocb::from_raw(iocb);
-        let request = Request::new(
-            &iocb,
-            inode,
-            DioOps::from_raw(dops),
-            CallerFlags::from_raw(dio_flags),
-            done_before,
-            MaySleep::assume(),
-        );
+        let memory = IovIter::from_raw(iter);
         Call {
             iocb,
-            memory: IovIter::from_raw(iter),
-            ops: MapOps::from_raw(ops),
-            private: Private::new(private),
-            request,
+            ops: MapOps::from_raw(ops, inode, private, &memory),
+            memory,
+            dio_ops: DioOps::from_raw(dops),
+            flags: CallerFlags::from_raw(dio_flags),
+            done_before,
+            ctx: MaySleep::assume(),
         }
     }
 }
@@ -146,7 +135,8 @@ pub unsafe extern "C" fn iomap_dio_rw(
     done_before: usize,
 ) -> isize {
     // SAFETY: Required of the caller.
-    submit::rw(unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) })
+    let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
+    submit::rw(call).into_raw()
 }
 
 /// As [`iomap_dio_rw`], but leaves a request that is not in flight to the caller.
@@ -171,9 +161,10 @@ pub unsafe extern "C" fn __iomap_dio_rw(
     // SAFETY: Required of the caller.
     let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
     match submit::rw_dio(call) {
-        Ok(None) => core::ptr::null_mut(),
-        Ok(Some(request)) => request.into_raw(),
-        Err(error) => Error::to_ptr(error),
+        Ok(request) => request.into_raw(),
+        // NULL for zero, or an errno.
+        // CAST: As `ERR_PTR()` does.
+        Err(answer) => ptr::without_provenance_mut(answer.into_raw() as usize),
     }
 }
 
@@ -190,7 +181,7 @@ pub unsafe extern "C" fn __iomap_dio_rw(
 pub unsafe extern "C" fn iomap_dio_complete(dio: *mut bindings::iomap_dio) -> isize {
     // SAFETY: Required of the caller.
     let (request, ctx) = unsafe { (Unique::<Generic>::from_raw(dio), MaySleep::assume()) };
-    complete::finish(request, ctx).1
+    complete::finish(request, ctx).into_raw()
 }
 
 /// The end of a bio that a file system has submitted in our place and has had ended by itself.
@@ -249,11 +240,7 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
             MaySleep::assume(),
         )
     };
-    match single::read(iocb, &mut memory, place, ctx) {
-        Ok(result) => result,
-        // CAST: An errno fits.
-        Err(error) => error.to_errno() as isize,
-    }
+    single::read(iocb, &mut memory, place, ctx).into_raw()
 }
 
 /// Bios that are kept in reserve, so that an allocation that may wait cannot fail.

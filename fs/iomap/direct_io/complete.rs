@@ -20,10 +20,7 @@ use super::{
 };
 use kernel::{
     iomap::{
-        bio::{
-            EndedBio,
-            Pages, //
-        },
+        bio::Pages,
         bio_set::{
             GivenAway,
             Header,
@@ -36,14 +33,15 @@ use kernel::{
             Failed, //
         },
         kiocb::{
+            Answer,
             BusyIocb,
-            DoneIocb, //
+            DoneIocb,
+            Iocb, //
         },
         ops::DioOps,
         request::{
             Cache,
             Operations,
-            Share,
             Unique, //
         },
         trace, //
@@ -53,35 +51,6 @@ use kernel::{
 
 /// The kind of request that consists of several bios.
 pub(crate) enum Generic {}
-
-/// Where the data of the bios of a request is, and so how they are filled and what is done with
-/// their pages in the end.
-#[derive(Clone, Copy)]
-pub(crate) enum Buffers {
-    /// In the caller's memory.
-    InPlace(Pages),
-    /// In copies of it.
-    Bounced(Pages),
-}
-
-impl Buffers {
-    /// Those of a request that goes this way, with the caller's memory in these pages.
-    #[inline]
-    pub(crate) fn of(travel: &Travel, pages: Pages) -> Self {
-        match travel {
-            Travel::Simple(_) | Travel::Plain(_) | Travel::Deferred(..) => Self::InPlace(pages),
-            Travel::Bounce(..) => Self::Bounced(pages),
-        }
-    }
-
-    /// The caller's memory.
-    #[inline]
-    fn pages(self) -> Pages {
-        match self {
-            Self::InPlace(pages) | Self::Bounced(pages) => pages,
-        }
-    }
-}
 
 /// What is done with pages that were cached while a write was under way.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,9 +62,7 @@ enum Cached {
 /// What is needed to complete a request, written when all of it is submitted.
 pub(crate) struct Finishing {
     /// The kiocb.
-    pub(crate) iocb: BusyIocb,
-    /// The callbacks of the file system.
-    pub(crate) dio_ops: DioOps,
+    pub(crate) iocb: BusyIocb<DioOps>,
     /// Bytes that were submitted, zeroed or copied, whether or not that went well.
     pub(crate) size: isize,
     /// Of these, the bytes that count if it did: a read ends where the file does.
@@ -115,10 +82,13 @@ impl Header for Finishing {
     fn ended(mut request: Single<Self>) {
         let failed = request.result().is_err();
         let pages = request.pages();
-        let Some(ret) = request.header_mut().land(failed, pages) else {
+        let Some(clear) = request.header_mut().land(failed) else {
             return request.punt();
         };
-        let (iocb, ret) = request.into_header().close(0, ret, None);
+        let (finishing, bio) = request.into_parts();
+        let told = finishing.clear(clear, pages);
+        drop(bio);
+        let (iocb, ret) = told.close(0, None);
         iocb.complete(ret);
     }
 
@@ -136,16 +106,33 @@ impl Header for Finishing {
 /// What is needed to complete a simple read: it went the way of `Travel::Simple`, and the file system
 /// does not want to be told.
 pub(crate) struct SimpleRead {
-    pub(crate) iocb: BusyIocb,
+    pub(crate) iocb: BusyIocb<()>,
     /// Bytes.
     pub(crate) size: u32,
+}
+
+impl SimpleRead {
+    #[inline(always)]
+    fn close(self, error: c_int) -> (DoneIocb, isize) {
+        let told = Told {
+            iocb: self.iocb,
+            done_before: 0,
+            // CAST: Both fit.
+            ret: if error == 0 {
+                self.size as isize
+            } else {
+                error as isize
+            },
+        };
+        told.close(error, None)
+    }
 }
 
 impl GivenAway for SimpleRead {
     #[inline(always)]
     fn went_well(mut self) {
         self.iocb.clear_polled_bio();
-        let (iocb, ret) = close(self.iocb, 0, self.size as isize, 0, None);
+        let (iocb, ret) = self.close(0);
         iocb.complete(ret);
     }
 }
@@ -164,28 +151,29 @@ impl Header for SimpleRead {
 
     fn punted(mut request: Single<Self>, ctx: MaySleep) {
         request.header_mut().iocb.clear_polled_bio();
-        let (iocb, ret) = finish_simple(request, ctx);
+        let (iocb, ret) = settle_simple(request, ctx);
         iocb.complete(ret);
     }
 }
 
-/// Completes a simple read in process context, as [`finish`].
-pub(crate) fn finish_simple(request: Single<SimpleRead>, ctx: MaySleep) -> (DoneIocb, isize) {
+/// Completes a simple read that was waited for.
+pub(crate) fn finish_simple(request: Single<SimpleRead>, ctx: MaySleep) -> Answer {
+    let (iocb, ret) = settle_simple(request, ctx);
+    iocb.answer(ret)
+}
+
+fn settle_simple(request: Single<SimpleRead>, ctx: MaySleep) -> (DoneIocb, isize) {
     let error = errno(request.result());
-    let SimpleRead { iocb, size } = request.into_header();
-    if error != 0 {
-        // What simple reads fail with is no more reported than with others.
-        if decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
-            iocb.inode()
-                .report_io_error(Failed::Read, iocb.pos(), u64::from(size), error, ctx);
-        }
-        return close(iocb, error, error as isize, 0, None);
+    let read = request.into_header();
+    // What simple reads fail with is no more reported than with others.
+    if decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
+        let (inode, pos, len) = (read.iocb.inode(), read.iocb.pos(), u64::from(read.size));
+        inode.report_io_error(Failed::Read, pos, len, error, ctx);
     }
-    close(iocb, 0, size as isize, 0, None)
+    read.close(error)
 }
 
 impl Operations for Generic {
-    type Shared = Buffers;
     type Sealed = Finishing;
 
     #[inline]
@@ -194,22 +182,20 @@ impl Operations for Generic {
     }
 
     #[inline]
-    fn bio_ended(bio: EndedBio, share: Share<Self>) {
-        if let Err(error) = bio.result() {
-            share.record_error(error);
-        }
-        if let Some(request) = let_go(bio, share, |_| ()) {
-            land(request);
-        }
+    fn iocb(finishing: &Finishing) -> Option<&Iocb> {
+        Some(&finishing.iocb)
     }
 
-    fn ioend_ended(bio: EndedBio, result: Result, share: Share<Self>, ctx: MaySleep) {
-        if let Err(error) = result {
-            share.record_error(error);
-        }
-        let Some(mut request) = let_go(bio, share, |finishing| finishing.at_ioend = true) else {
-            return;
-        };
+    #[inline]
+    fn ended(request: Unique<Self>) {
+        land(request);
+    }
+
+    fn at_ioend(finishing: &mut Finishing) {
+        finishing.at_ioend = true;
+    }
+
+    fn ioend_ended(mut request: Unique<Self>, ctx: MaySleep) {
         let failed = request.result().is_err();
         let finishing = request.sealed();
         if finishing.travel.debt().is_none() {
@@ -226,43 +212,21 @@ impl Operations for Generic {
         }
     }
 
-    fn queue(finishing: &Finishing) -> Option<DoneQueue<'_>> {
-        finishing.iocb.inode().done_queue()
-    }
-
     fn punted(request: Unique<Self>, ctx: MaySleep) {
         deliver(request, Cached::Dropped, ctx);
     }
-}
-
-/// Gives back the pages of a bio and its reference to the request.
-#[inline]
-fn let_go(
-    mut bio: EndedBio,
-    share: Share<Generic>,
-    last: impl FnOnce(&mut Finishing),
-) -> Option<Unique<Generic>> {
-    bio.free_integrity();
-    match share.shared() {
-        Buffers::Bounced(pages) => bio.unbounce(share.has_failed(), *pages == Pages::Dirtied),
-        Buffers::InPlace(Pages::Dirtied) => bio.check_dirty(),
-        Buffers::InPlace(Pages::LeftAlone) => bio.release(),
-    }
-    share.finish_with(last)
 }
 
 /// Completes an asynchronous request whose last bio has ended, here or on a work queue.
 #[inline(never)]
 fn land(mut request: Unique<Generic>) {
     let failed = request.result().is_err();
-    let pages = request.shared().pages();
-    match request.sealed().land(failed, pages) {
-        Some(ret) => {
-            let (iocb, ret) = request.into_sealed().close(0, ret, None);
-            iocb.complete(ret);
-        }
-        None => punt(request),
-    }
+    let pages = request.pages();
+    let Some(clear) = request.sealed().land(failed) else {
+        return punt(request);
+    };
+    let (iocb, ret) = request.into_sealed().clear(clear, pages).close(0, None);
+    iocb.complete(ret);
 }
 
 /// Has a request completed on a work queue.
@@ -281,45 +245,44 @@ fn deliver(mut request: Unique<Generic>, cached: Cached, ctx: MaySleep) {
     iocb.complete(ret);
 }
 
-/// Completes a request of several bios in process context. Returns its result: bytes, or a negative
-/// errno.
-pub(crate) fn finish(mut request: Unique<Generic>, ctx: MaySleep) -> (DoneIocb, isize) {
-    let pages = request.shared().pages();
-    if request.result().is_err() {
-        return settle(request, Cached::Dropped, ctx);
-    }
-    let Some(ret) = request.sealed().clear_here(pages, ctx) else {
-        return settle(request, Cached::Dropped, ctx);
-    };
-    request.into_sealed().close(0, ret, None)
+/// Completes a request of several bios in process context, for a caller who is still there.
+pub(crate) fn finish(request: Unique<Generic>, ctx: MaySleep) -> Answer {
+    let (iocb, ret) = settle(request, Cached::Dropped, ctx);
+    iocb.answer(ret)
 }
 
-fn settle(mut request: Unique<Generic>, cached: Cached, ctx: MaySleep) -> (DoneIocb, isize) {
-    let result = request.result();
-    let pages = request.shared().pages();
-    let (ret, flush) = request.sealed().settle(result, pages, cached, ctx);
-    request.into_sealed().close(errno(result), ret, flush)
+fn settle(request: Unique<Generic>, cached: Cached, ctx: MaySleep) -> (DoneIocb, isize) {
+    let (result, pages) = (request.result(), request.pages());
+    request.into_sealed().settle(result, pages, cached, ctx)
 }
 
 /// Completes a request of a single bio in process context, as [`finish`].
 #[inline(always)]
-pub(crate) fn finish_single(request: Single<Finishing>, ctx: MaySleep) -> (DoneIocb, isize) {
-    if request.result().is_err() {
-        return settle_single(request, ctx);
-    }
-    let Some(ret) = request.header().clear_here(request.pages(), ctx) else {
-        return settle_single(request, ctx);
+pub(crate) fn finish_single(request: Single<Finishing>, ctx: MaySleep) -> Answer {
+    let pages = request.pages();
+    let clear = match request.result() {
+        Ok(()) => request.header().travel.clear(),
+        Err(_) => None,
     };
-    request.into_header().close(0, ret, None)
+    let (iocb, ret) = match clear {
+        Some(clear) => {
+            let (finishing, bio) = request.into_parts();
+            let told = finishing.clear_here(clear, pages, ctx);
+            drop(bio);
+            told.close(0, None)
+        }
+        None => settle_single(request, ctx),
+    };
+    iocb.answer(ret)
 }
 
 #[cold]
 #[inline(never)]
 fn settle_single(request: Single<Finishing>, ctx: MaySleep) -> (DoneIocb, isize) {
-    let result = request.result();
-    let pages = request.pages();
-    let (ret, flush) = request.header().settle(result, pages, Cached::Dropped, ctx);
-    request.into_header().close(errno(result), ret, flush)
+    let (result, pages) = (request.result(), request.pages());
+    request
+        .into_header()
+        .settle(result, pages, Cached::Dropped, ctx)
 }
 
 /// Completes a request that has no bio in process context, as [`finish`].
@@ -328,9 +291,9 @@ pub(crate) fn finish_without_bio(
     result: Result,
     pages: Pages,
     ctx: MaySleep,
-) -> (DoneIocb, isize) {
-    let (ret, flush) = finishing.settle(result, pages, Cached::Dropped, ctx);
-    finishing.close(errno(result), ret, flush)
+) -> Answer {
+    let (iocb, ret) = finishing.settle(result, pages, Cached::Dropped, ctx);
+    iocb.answer(ret)
 }
 
 #[inline]
@@ -341,98 +304,99 @@ fn errno(result: Result) -> c_int {
     }
 }
 
-/// The steps that every request ends with, once its result is `ret`, which `done_before` bytes count
-/// in as well. `error` is that of its bios; it
-/// is flushed if that may be done here.
-#[inline(always)]
-fn close(
-    iocb: BusyIocb,
-    error: c_int,
-    mut ret: isize,
+/// A request whose end the file system was told of.
+struct Told {
+    iocb: BusyIocb<()>,
+    /// Bytes of an earlier part of the request.
     done_before: usize,
-    flush: Option<MaySleep>,
-) -> (DoneIocb, isize) {
-    // `fsync()` may wait for the lock that somebody holds who waits for this, so the flush comes
-    // after.
-    let mut iocb = iocb.end_dio();
-    if ret > 0 {
-        // CAST: `isize` is at most 64 bits wide.
-        iocb.advance_pos(ret as i64);
-        if let Some(ctx) = flush {
-            ret = match iocb.sync_written(ret, ctx) {
-                Ok(ret) => ret,
-                // CAST: An errno fits.
-                Err(error) => error.to_errno() as isize,
-            };
-        }
+    /// The result without them, so far: bytes, or a negative errno.
+    ret: isize,
+}
+
+impl Told {
+    /// The steps that every request ends with. `error` is that of its bios; it is flushed if that may
+    /// be done here.
+    #[inline(always)]
+    fn close(self, error: c_int, flush: Option<MaySleep>) -> (DoneIocb, isize) {
+        let mut ret = self.ret;
+        // `fsync()` may wait for the lock that somebody holds who waits for this, so the flush comes
+        // after.
+        let mut iocb = self.iocb.end_dio();
         if ret > 0 {
-            // OVERFLOW: Both are parts of one request, which is at most `isize::MAX`.
-            ret = ret.wrapping_add(done_before as isize);
+            // CAST: `isize` is at most 64 bits wide.
+            iocb.advance_pos(ret as i64);
+            if let Some(ctx) = flush {
+                ret = match iocb.sync_written(ret, ctx) {
+                    Ok(ret) => ret,
+                    // CAST: An errno fits.
+                    Err(error) => error.to_errno() as isize,
+                };
+            }
+            if ret > 0 {
+                // OVERFLOW: Both are parts of one request, which is at most `isize::MAX`.
+                ret = ret.wrapping_add(self.done_before as isize);
+            }
         }
+        trace::complete(&iocb, error, ret);
+        (iocb, ret)
     }
-    trace::complete(&iocb, error, ret);
-    (iocb, ret)
 }
 
 impl Finishing {
+    /// Goes on with an asynchronous request whose last bio has ended, in any context: it can be
+    /// completed there, or has to go to process context.
     #[inline(always)]
-    fn close(self, error: c_int, ret: isize, flush: Option<MaySleep>) -> (DoneIocb, isize) {
-        close(self.iocb, error, ret, self.done_before, flush)
-    }
-
-    /// Goes on with an asynchronous request whose last bio has ended, in any context. Returns its
-    /// result, or nothing if it has to go to process context.
-    #[inline(always)]
-    fn land(&mut self, failed: bool, pages: Pages) -> Option<isize> {
+    fn land(&mut self, failed: bool) -> Option<Clear> {
         let iocb = &self.iocb;
         let clear = self.travel.land(failed, || iocb.has_cached_pages())?;
         self.iocb.clear_polled_bio();
-        Some(self.clear(clear, pages))
+        Some(clear)
     }
 
     /// Completes a request that owes nothing where its last bio has ended.
     #[inline(always)]
-    fn clear(&self, clear: Clear, pages: Pages) -> isize {
-        self.end_io(0, || {
+    fn clear(self, clear: Clear, pages: Pages) -> Told {
+        self.end_io(0, |_| {
             clear
                 .end_io_flags(pages)
                 .with_if(clear.transfer.is_write(), EndIoFlags::NO_INVALIDATE)
         })
     }
 
-    /// Completes a request that went well and owes nothing, in process context. Returns nothing if it
-    /// does owe something.
+    /// Completes a request that went well and owes nothing, in process context.
     #[inline(always)]
-    fn clear_here(&self, pages: Pages, ctx: MaySleep) -> Option<isize> {
-        let clear = self.travel.clear()?;
-        let ret = self.end_io(0, || clear.end_io_flags(pages));
-        if clear.transfer.is_write() && self.size > 0 {
-            self.iocb.invalidate_written(self.size as usize, ctx);
+    fn clear_here(self, clear: Clear, pages: Pages, ctx: MaySleep) -> Told {
+        let size = self.size;
+        let told = self.end_io(0, |_| clear.end_io_flags(pages));
+        if clear.transfer.is_write() && size > 0 {
+            told.iocb.invalidate_written(size as usize, ctx);
         }
-        Some(ret)
+        told
     }
 
-    /// Completes a request, whatever it owes. Returns its result so far, and whether it has to be
-    /// flushed.
+    /// Completes a request, whatever it owes.
     fn settle(
-        &self,
+        self,
         result: Result,
         pages: Pages,
         cached: Cached,
         ctx: MaySleep,
-    ) -> (isize, Option<MaySleep>) {
+    ) -> (DoneIocb, isize) {
         let write = self.travel.transfer().is_write();
-        let pos = self.iocb.pos();
+        let (pos, size, at_ioend) = (self.iocb.pos(), self.size, self.at_ioend);
         let error = errno(result);
+        let flush = match self.travel.debt() {
+            Some(debt) if debt.has(Owed::FLUSH) => Some(ctx),
+            _ => None,
+        };
 
         // First of all the file system makes the blocks valid. Until then a buffered reader that
         // fills the page cache would find unwritten blocks, so cached pages are dropped after.
-        let ret = self.end_io(error, || {
-            let flags = self
-                .travel
+        let told = self.end_io(error, |travel| {
+            let flags = travel
                 .end_io_flags(pages)
                 .with_if(write && cached == Cached::Kept, EndIoFlags::NO_INVALIDATE);
-            if self.at_ioend {
+            if at_ioend {
                 flags.without(EndIoFlags::COMP_WORK)
             } else {
                 flags
@@ -441,34 +405,34 @@ impl Finishing {
 
         if decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
             let failed = if write { Failed::Write } else { Failed::Read };
-            self.iocb
-                .inode()
-                .report_io_error(failed, pos, self.size as u64, error, ctx);
+            let inode = told.iocb.inode();
+            inode.report_io_error(failed, pos, size as u64, error, ctx);
         }
 
         // It is not the whole truth if the caller's memory was a mapping of the same file, but a
         // failure to drop a page does not undo the write.
-        if write && error == 0 && self.size > 0 && cached == Cached::Dropped {
-            self.iocb.invalidate_written(self.size as usize, ctx);
+        if write && error == 0 && size > 0 && cached == Cached::Dropped {
+            told.iocb.invalidate_written(size as usize, ctx);
         }
-
-        let flush = match self.travel.debt() {
-            Some(debt) if debt.has(Owed::FLUSH) => Some(ctx),
-            _ => None,
-        };
-        (ret, flush)
+        told.close(error, flush)
     }
 
-    /// Tells the file system. Returns the result of the request so far.
+    /// Tells the file system.
     #[inline(always)]
-    fn end_io(&self, error: c_int, flags: impl FnOnce() -> EndIoFlags) -> isize {
-        let ret = self.dio_ops.end_io(&self.iocb, self.size, error, || {
-            flags().with_if(self.fsblock_aligned, EndIoFlags::FSBLOCK_ALIGNED)
+    fn end_io(self, error: c_int, flags: impl FnOnce(&Travel) -> EndIoFlags) -> Told {
+        let (counted, done_before) = (self.counted, self.done_before);
+        let (travel, fsblock_aligned) = (self.travel, self.fsblock_aligned);
+        let (iocb, ret) = self.iocb.end_io(self.size, error, || {
+            flags(&travel).with_if(fsblock_aligned, EndIoFlags::FSBLOCK_ALIGNED)
         });
-        match ret {
-            0 => self.counted,
-            // CAST: An errno fits.
-            ret => ret as isize,
+        Told {
+            iocb,
+            done_before,
+            ret: match ret {
+                0 => counted,
+                // CAST: An errno fits.
+                ret => ret as isize,
+            },
         }
     }
 }

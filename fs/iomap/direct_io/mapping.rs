@@ -6,7 +6,6 @@
 
 use super::{
     complete::{
-        Buffers,
         Finishing,
         Generic, //
     },
@@ -16,10 +15,7 @@ use super::{
         Owed, //
     },
     submit::Request,
-    travel::{
-        Transfer,
-        Travel, //
-    },
+    travel::Travel,
     warn_once,
 };
 use kernel::{
@@ -30,26 +26,28 @@ use kernel::{
             Pages,
             Template, //
         },
+        device::BlockDevice,
         flags::{
             CallerFlags,
             MapFlags,
-            Opf, //
+            OpFlags, //
         },
         iov_iter::IovIter,
         iter::{
             Extent,
             Iter,
-            Place,
-            Type, //
+            Mapping,
+            Place, //
         },
         kiocb::{
             BusyIocb,
-            Poller, //
+            Queued, //
         },
+        ops::DioOps,
         request::{
-            HandOver,
             Prepared,
-            Submitter, //
+            Submitter,
+            Unique, //
         },
     },
     prelude::*, //
@@ -58,7 +56,7 @@ use kernel::{
 /// A request while its bios are built.
 pub(super) struct Building<'r, 'a> {
     pub(super) request: &'r mut Request<'a>,
-    pub(super) iocb: BusyIocb,
+    pub(super) iocb: BusyIocb<DioOps>,
     /// The memory that the bios share. There is none before the first bio, unless C will be handed
     /// the request.
     bios: Option<Submitter<Generic>>,
@@ -66,16 +64,14 @@ pub(super) struct Building<'r, 'a> {
     pages: Pages,
     /// Bytes that were submitted, zeroed or copied.
     pub(super) size: isize,
-    /// One of the bios can be polled for.
-    polled: bool,
 }
 
-/// A request that was submitted.
-pub(super) enum Sealed {
-    /// The bios have it, or had. Who waits for them polls, if one of them needs that.
-    WithBios(HandOver<Generic>, Option<Poller>),
-    /// There was no bio.
-    WithoutBio(Finishing, Pages),
+/// A request that was submitted and is over.
+pub(super) enum Ended {
+    /// All bios have ended.
+    Counted(Unique<Generic>),
+    /// There was no bio, with this result.
+    WithoutBio(Finishing, Result, Pages),
 }
 
 /// The bios of one mapping.
@@ -93,26 +89,20 @@ impl<'r, 'a> Building<'r, 'a> {
     /// Begins with a request whose memory is allocated already, or will be for its first bio.
     pub(super) fn new(
         request: &'r mut Request<'a>,
-        iocb: BusyIocb,
+        iocb: BusyIocb<DioOps>,
         memory: &IovIter<'_>,
         prepared: Option<Prepared<Generic>>,
     ) -> Self {
-        let transfer = if request.is_write() {
-            Transfer::Write { through: false }
-        } else {
-            Transfer::Read
-        };
         let bounced = request.flags.has(CallerFlags::BOUNCE);
-        let travel = Travel::counted(transfer, bounced, request.owed);
+        let travel = Travel::counted(request.transfer(), bounced, request.owed);
         let pages = Pages::of(memory);
         Self {
-            bios: prepared.map(|prepared| prepared.start(Buffers::of(&travel, pages))),
+            bios: prepared.map(|prepared| prepared.start(travel.buffers(pages))),
             request,
             iocb,
             travel,
             pages,
             size: 0,
-            polled: false,
         }
     }
 
@@ -138,19 +128,16 @@ impl<'r, 'a> Building<'r, 'a> {
         Ok(())
     }
 
-    /// Ends submission, with this result.
-    pub(super) fn seal(self, result: Result, wait: bool) -> Sealed {
+    /// Ends submission, with this result, and waits for the bios if asked to.
+    pub(super) fn seal(self, result: Result, wait: bool) -> Result<Ended, Queued> {
         let mut travel = self.travel;
         match self.request.durability {
             Durability::NotNeeded => {}
             Durability::WrittenThrough => travel.write_through(),
             Durability::Flush => travel.owe(Owed::FLUSH),
         }
-        // The first bio may be polled for although the request has to be waited for after all.
-        let poller = self.polled.then(|| self.iocb.poller());
         let finishing = Finishing {
             iocb: self.iocb,
-            dio_ops: self.request.dio_ops,
             size: self.size,
             counted: self.request.counted(self.size),
             done_before: self.request.done_before,
@@ -158,15 +145,18 @@ impl<'r, 'a> Building<'r, 'a> {
             fsblock_aligned: self.request.flags.has(CallerFlags::FSBLOCK_ALIGNED),
             at_ioend: false,
         };
-        match self.bios {
-            None => Sealed::WithoutBio(finishing, self.pages),
-            Some(bios) => {
-                if let Err(error) = result {
-                    bios.record_error(error);
-                }
-                Sealed::WithBios(bios.seal(finishing, wait), poller)
-            }
+        let Some(bios) = self.bios else {
+            return Ok(Ended::WithoutBio(finishing, result, self.pages));
+        };
+        if let Err(error) = result {
+            bios.record_error(error);
         }
+        let ended = if wait {
+            bios.wait(finishing, self.request.ctx)
+        } else {
+            bios.seal(finishing)?
+        };
+        Ok(Ended::Counted(ended))
     }
 
     /// Whether data goes to the device.
@@ -180,128 +170,121 @@ impl<'r, 'a> Building<'r, 'a> {
     fn prepare(&mut self) -> Result {
         if self.bios.is_none() {
             let prepared = Prepared::new(self.request.ctx)?;
-            self.bios = Some(prepared.start(Buffers::of(&self.travel, self.pages)));
+            self.bios = Some(prepared.start(self.travel.buffers(self.pages)));
         }
         Ok(())
     }
 
     /// Does what the mapping at the iterator's position asks for, and moves the iterator on.
     fn one_mapping(&mut self, iter: &mut Iter<'_>, memory: &mut IovIter<'_>) -> Result {
-        match iter.mapping_type() {
-            Type::Mapped => self.blocks(iter, memory),
-            Type::Unwritten if self.is_write() => self.blocks(iter, memory),
-            Type::Hole if self.is_write() => {
+        let took = match iter.mapping() {
+            Mapping::Mapped(extent) => self.blocks(iter, extent, false, memory),
+            Mapping::Unwritten(extent) if self.is_write() => {
+                self.blocks(iter, extent, true, memory)
+            }
+            Mapping::Hole if self.is_write() => {
                 // A file system maps space for a write before it returns.
                 warn_once!();
                 Err(EIO)
             }
-            Type::Hole | Type::Unwritten => self.zeroes(iter, memory),
-            Type::Inline => self.inline(iter, memory),
-            Type::Delalloc => {
+            Mapping::Hole | Mapping::Unwritten(_) => {
+                self.took(memory.zero(iter.length(), self.request.ctx))
+            }
+            Mapping::Inline(inline) => match inline.copy(memory, self.request.ctx) {
+                Ok(bytes) => self.took(bytes),
+                Err(_) => {
+                    warn_once!();
+                    Err(EIO)
+                }
+            },
+            Mapping::Delalloc => {
                 // A page was dirtied through a mapping after the page cache was written back, and
                 // the file system has promised space for it. Direct I/O does not lock that out.
                 self.iocb.warn_collision();
                 Err(EIO)
             }
-            Type::Unknown(_) => {
+            Mapping::Unknown => {
                 warn_once!();
                 Err(EIO)
             }
-        }
-    }
-
-    /// Reads zeroes.
-    fn zeroes(&mut self, iter: &mut Iter<'_>, memory: &mut IovIter<'_>) -> Result {
-        let bytes = memory.zero(iter.length());
-        self.took(iter, bytes)
-    }
-
-    /// Copies from or to the memory that the file system keeps the data in.
-    fn inline(&mut self, iter: &mut Iter<'_>, memory: &mut IovIter<'_>) -> Result {
-        let Ok(bytes) = iter.copy_inline(memory, self.request.ctx) else {
-            warn_once!();
-            return Err(EIO);
         };
-        self.took(iter, bytes)
+        iter.advance(took?)
     }
 
     /// Accounts for bytes that were transferred without a bio.
-    fn took(&mut self, iter: &mut Iter<'_>, bytes: usize) -> Result {
+    fn took(&mut self, bytes: usize) -> Result<u64> {
         if bytes == 0 {
             return Err(EFAULT);
         }
         // OVERFLOW: No request is larger than `isize::MAX`.
         self.size = self.size.wrapping_add(bytes as isize);
-        iter.advance(bytes as u64)
+        // CAST: Widening.
+        Ok(bytes as u64)
     }
 
-    /// Builds and submits the bios for a mapping with blocks.
-    fn blocks(&mut self, iter: &mut Iter<'_>, memory: &mut IovIter<'_>) -> Result {
-        let Some(extent) = iter.extent() else {
+    /// Builds and submits the bios for a mapping with blocks. Returns the bytes that were taken.
+    fn blocks(
+        &mut self,
+        place: &Place,
+        extent: Extent<'_>,
+        unwritten: bool,
+        memory: &mut IovIter<'_>,
+    ) -> Result<u64> {
+        let Some(bdev) = extent.bdev() else {
             warn_once!();
             return Err(EIO);
         };
-        let dio_ops = self.request.dio_ops;
-        let length = iter.length();
-        let plan = self.plan(iter, extent, length, &dio_ops)?;
+        let plan = self.plan(place, extent, bdev, unwritten)?;
 
         let mark = memory.mark();
-        let (copied, result) = self.build(memory, &plan, iter.pos());
+        let (copied, result) = self.build(memory, &plan, place.pos());
         // What was taken for a bio that failed is still to be transferred, by whoever tries again.
         memory.rewind(mark, copied);
-        if copied > 0 {
-            // An error after some progress comes up again when the rest is tried.
-            return iter.advance(copied as u64);
+        if copied == 0 {
+            result?;
         }
-        result
+        // An error after some progress comes up again when the rest is tried.
+        //
+        // CAST: Widening.
+        Ok(copied as u64)
     }
 
     /// Decides what kind of bios the mapping gets.
     fn plan<'p>(
         &mut self,
-        iter: &Place,
+        place: &Place,
         extent: Extent<'p>,
-        length: u64,
-        ops: &'p kernel::iomap::ops::DioOps,
+        bdev: &'p BlockDevice,
+        unwritten: bool,
     ) -> Result<Plan<'p>> {
-        let alignment = self.request.alignment(extent.bdev());
-        if !decide::is_aligned(iter.pos(), length, alignment) {
+        let length = place.length();
+        let alignment = self.request.alignment(bdev);
+        if !decide::is_aligned(place.pos(), length, alignment) {
             return Err(EINVAL);
         }
 
-        let mut opf = Opf::SYNC | Opf::IDLE;
+        let mut flags = OpFlags::SYNC | OpFlags::IDLE;
         let mut zero_around = false;
-        if self.is_write() {
-            opf |= Opf::WRITE;
-        }
-        if self.is_write() && !self.request.is_ordinary(extent) {
-            let plan = self
-                .request
-                .plan_write(extent, extent.mapping_type() == Type::Unwritten);
+        if self.is_write() && (unwritten || !self.request.is_ordinary(extent)) {
+            let plan = self.request.plan_write(extent, unwritten);
             if extent.flags().has(MapFlags::ATOMIC_BIO) {
                 // What is not torn has to be one bio, and so one mapping.
-                if length != iter.remaining() {
-                    let unwritten = extent.mapping_type() == Type::Unwritten;
+                if length != place.remaining() {
                     self.travel
                         .owe(Owed::NOTHING.and_if(unwritten, Owed::UNWRITTEN_MET));
                     return Err(EINVAL);
                 }
-                opf |= Opf::ATOMIC;
+                flags |= OpFlags::ATOMIC;
             }
             self.travel.owe(plan.owed);
             self.request.durability = plan.durability;
             zero_around = plan.zero_around;
-            opf = opf.with_if(plan.fua, Opf::FUA);
+            flags = flags.with_if(plan.fua, OpFlags::FUA);
         }
 
+        let ctx = self.request.ctx;
         Ok(Plan {
-            template: Template {
-                ops,
-                extent,
-                opf,
-                alignment,
-                ctx: self.request.ctx,
-            },
+            template: Template::new(&self.iocb, extent, bdev, flags, alignment, ctx)?,
             zero_around,
             block_size: self.request.inode().block_size(),
             length,
@@ -388,9 +371,7 @@ impl<'r, 'a> Building<'r, 'a> {
         match &self.travel {
             Travel::Simple(_) | Travel::Plain(_) | Travel::Deferred(..) => {
                 let mut bio = template.pin(&self.iocb, pos, memory, max)?;
-                if self.pages == Pages::Dirtied {
-                    bio.set_pages_dirty(template.ctx);
-                }
+                bio.set_pages_dirty(self.request.ctx);
                 self.send(bio, plan, pos, left)
             }
             Travel::Bounce(..) => {
@@ -410,13 +391,13 @@ impl<'r, 'a> Building<'r, 'a> {
     ) -> Result<u32> {
         let template = &plan.template;
         let bytes = bio.size();
-        if template.opf.has(Opf::ATOMIC) && u64::from(bytes) != plan.length {
+        if template.flags().has(OpFlags::ATOMIC) && u64::from(bytes) != plan.length {
             // The file system promised that the device takes this much in one go.
             warn_once!();
             return Err(EINVAL);
         }
-        if template.extent.flags().has(MapFlags::INTEGRITY) {
-            bio.protect(self.is_write(), template.ctx);
+        if template.extent().flags().has(MapFlags::INTEGRITY) {
+            bio.protect(self.request.ctx);
         }
         if self.is_write() {
             bio.account_write();
@@ -433,8 +414,7 @@ impl<'r, 'a> Building<'r, 'a> {
     fn submit<C: Filled>(&mut self, bio: Bio<C>, plan: &Plan<'_>, pos: i64) -> Result {
         // It was asked for before the first bio.
         let bios = self.bios.as_ref().ok_or(ENOMEM)?;
-        self.polled |= plan.template.submit(bio, bios, &mut self.iocb, pos);
-        Ok(())
+        plan.template.submit(bio, bios, &mut self.iocb, pos)
     }
 
     /// Writes `len` zeroes at `pos`, so that the rest of a new block reads as zeroes.

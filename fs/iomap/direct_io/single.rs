@@ -20,10 +20,7 @@ use super::{
         Durability,
         Owed, //
     },
-    submit::{
-        Request,
-        QUEUED, //
-    },
+    submit::Request,
     travel::{
         Transfer,
         Travel, //
@@ -33,26 +30,33 @@ use super::{
 };
 use kernel::{
     iomap::{
-        bio::MAX_VECS,
+        bio::{
+            Pinned,
+            MAX_VECS, //
+        },
         bio_set::{
             InFlight,
+            Unsubmitted,
             Wait, //
         },
         context::MaySleep,
         flags::{
-            BeginFlags,
             CallerFlags,
             IocbFlags,
             MapFlags,
-            Opf, //
+            OpFlags, //
         },
         iov_iter::IovIter,
         iter::{
             Extent,
-            Place,
-            Type, //
+            Mapping,
+            Place, //
         },
-        kiocb::BusyIocb,
+        kiocb::{
+            Answer,
+            BusyIocb, //
+        },
+        ops::DioOps,
         trace, //
     },
     prelude::*, //
@@ -60,7 +64,7 @@ use kernel::{
 
 /// What kind of bio a request gets.
 struct Plan {
-    opf: Opf,
+    flags: OpFlags,
     transfer: Transfer,
     owed: Owed,
     /// The device's cache is flushed after.
@@ -73,50 +77,42 @@ impl Plan {
     /// The bio of a request that asks for nothing special.
     #[inline(always)]
     fn new(request: &Request<'_>) -> Self {
-        let (opf, transfer) = if request.is_write() {
-            (Opf::WRITE, Transfer::Write { through: false })
-        } else {
-            (Opf::READ, Transfer::Read)
-        };
         Self {
-            opf: opf | Opf::SYNC | Opf::IDLE,
-            transfer,
+            flags: OpFlags::SYNC | OpFlags::IDLE,
+            transfer: request.transfer(),
             owed: request.owed,
             flush: false,
             zero_around: false,
         }
     }
 
-    /// What else there is to it because of the mapping, or of what the request asks for. Returns
-    /// whether a single bio can do that.
+    /// The bio of any other request, or nothing if a single bio cannot do what the mapping or the
+    /// request asks for.
     #[cold]
     #[inline(never)]
-    fn specialize(&mut self, request: &Request<'_>, extent: Extent<'_>) -> bool {
-        let unwritten = match extent.mapping_type() {
-            Type::Mapped => false,
-            Type::Unwritten => true,
-            _ => return false,
-        };
+    fn special(request: &Request<'_>, extent: Extent<'_>, unwritten: bool) -> Option<Self> {
         let flags = extent.flags();
         if flags.has(MapFlags::INTEGRITY | MapFlags::ANON_WRITE) {
-            return false;
+            return None;
         }
+        let ordinary = Self::new(request);
         if !request.is_write() {
             // What was never written is not read either.
-            return !unwritten;
+            return (!unwritten).then_some(ordinary);
         }
         let plan = request.plan_write(extent, unwritten);
-        self.opf = self
-            .opf
-            .with_if(flags.has(MapFlags::ATOMIC_BIO), Opf::ATOMIC)
-            .with_if(plan.fua, Opf::FUA);
-        self.transfer = Transfer::Write {
-            through: plan.durability == Durability::WrittenThrough,
-        };
-        self.owed = self.owed.and(plan.owed);
-        self.flush = plan.durability == Durability::Flush;
-        self.zero_around = plan.zero_around;
-        true
+        Some(Self {
+            flags: ordinary
+                .flags
+                .with_if(flags.has(MapFlags::ATOMIC_BIO), OpFlags::ATOMIC)
+                .with_if(plan.fua, OpFlags::FUA),
+            transfer: Transfer::Write {
+                through: plan.durability == Durability::WrittenThrough,
+            },
+            owed: ordinary.owed.and(plan.owed),
+            flush: plan.durability == Durability::Flush,
+            zero_around: plan.zero_around,
+        })
     }
 }
 
@@ -126,24 +122,29 @@ impl Plan {
 #[inline(always)]
 pub(super) fn start(
     request: &Request<'_>,
-    mut iocb: BusyIocb,
+    mut iocb: BusyIocb<DioOps>,
     place: &Place,
     memory: &mut IovIter<'_>,
-) -> Result<InFlight<Finishing>, BusyIocb> {
+) -> Result<InFlight<Finishing>, BusyIocb<DioOps>> {
     let ctx = request.ctx;
     let inode = request.inode();
     let (pos, len) = (place.pos(), place.remaining());
 
-    let Some(extent) = place.extent() else {
+    let (extent, plan) = match place.mapping() {
+        Mapping::Mapped(extent) if request.is_ordinary(extent) => {
+            (extent, Some(Plan::new(request)))
+        }
+        Mapping::Mapped(extent) => (extent, Plan::special(request, extent, false)),
+        Mapping::Unwritten(extent) => (extent, Plan::special(request, extent, true)),
+        Mapping::Hole | Mapping::Delalloc | Mapping::Inline(_) | Mapping::Unknown => {
+            return Err(iocb);
+        }
+    };
+    let (Some(plan), Some(bdev)) = (plan, extent.bdev()) else {
         return Err(iocb);
     };
-    let bdev = extent.bdev();
     let alignment = request.alignment(bdev);
     if !extent.holds(pos, len) || !decide::is_aligned(pos, len, alignment) {
-        return Err(iocb);
-    }
-    let mut plan = Plan::new(request);
-    if !request.is_ordinary(extent) && !plan.specialize(request, extent) {
         return Err(iocb);
     }
     if request.is_write() {
@@ -158,9 +159,9 @@ pub(super) fn start(
     let Ok(mut bio) = SINGLES.alloc(
         bdev,
         memory,
-        plan.opf,
+        plan.flags,
         MAX_VECS - 1,
-        &iocb,
+        iocb.ioprio(),
         Wait::Allowed(ctx),
     ) else {
         return Err(iocb);
@@ -196,7 +197,6 @@ pub(super) fn start(
     let mut flight = bio.start(
         Finishing {
             iocb,
-            dio_ops: request.dio_ops,
             size,
             counted: request.counted(size),
             done_before: request.done_before,
@@ -214,62 +214,74 @@ pub(super) fn start(
 }
 
 /// Submits the read of at most a block for which the inline function of the C header has found the
-/// mapping at `place`. Returns bytes, a negative errno, or [`QUEUED`].
+/// mapping at `place`.
 ///
-/// Fails with `ENOTBLK` if it does not fit, and has to be submitted like any other request.
+/// The answer is `-ENOTBLK` if it does not fit, and has to be submitted like any other request.
 #[inline(always)]
 pub(crate) fn read(
-    mut iocb: BusyIocb,
+    mut iocb: BusyIocb<()>,
     memory: &mut IovIter<'_>,
     place: &Place,
     ctx: MaySleep,
-) -> Result<isize> {
-    let extent = match place.mapping_type() {
-        Type::Mapped => place.extent().ok_or(ENOTBLK)?,
-        _ => return Err(ENOTBLK),
+) -> Answer {
+    let mut bio = match read_bio(&iocb, memory, place, ctx) {
+        Ok(bio) => bio,
+        Err(error) => return iocb.refuse(error),
     };
+    let size = bio.size();
+    if iocb.is_sync() {
+        let request = bio.start(SimpleRead { iocb, size }, ctx).wait(ctx);
+        return complete::finish_simple(request, ctx);
+    }
+    if iocb.flags().has(IocbFlags::HIPRI) {
+        bio.poll_for(&mut iocb);
+    }
+    let queued = bio.submit(SimpleRead { iocb, size }, ctx);
+    trace::queued(place.inode(), place.pos(), place.remaining());
+    queued.answer()
+}
+
+/// Builds the bio of a simple read.
+#[inline(always)]
+fn read_bio(
+    iocb: &BusyIocb<()>,
+    memory: &mut IovIter<'_>,
+    place: &Place,
+    ctx: MaySleep,
+) -> Result<Unsubmitted<SimpleRead, Pinned>> {
+    let extent = match place.mapping() {
+        Mapping::Mapped(extent) => extent,
+        Mapping::Hole
+        | Mapping::Delalloc
+        | Mapping::Unwritten(_)
+        | Mapping::Inline(_)
+        | Mapping::Unknown => return Err(ENOTBLK),
+    };
+    let bdev = extent.bdev().ok_or(ENOTBLK)?;
     // CAST: Positions are not negative.
     if extent.end() < (place.pos() as u64).wrapping_add(place.remaining())
         || extent.flags().has(MapFlags::INTEGRITY)
     {
         return Err(ENOTBLK);
     }
-    let alignment = extent.bdev().logical_block_size();
+    let alignment = bdev.logical_block_size();
     if !decide::is_aligned(place.pos(), place.remaining(), alignment) {
         return Err(EINVAL);
     }
     if !iocb.is_sync() {
         place.inode().ensure_done_queue(ctx)?;
     }
-    trace::begin(&iocb, memory, CallerFlags::empty(), 0);
+    trace::begin(iocb, memory, CallerFlags::empty(), 0);
 
-    let wait = if is_nowait(place) {
-        Wait::Never
-    } else {
-        Wait::Allowed(ctx)
-    };
-    let mut bio = SIMPLE_READS.alloc(extent.bdev(), memory, Opf::READ, MAX_VECS, &iocb, wait)?;
-    bio.set_sector(extent.sector(place.pos()));
-    let mut bio = bio.pin_all(memory, extent.bdev(), alignment, place.remaining())?;
-    let size = bio.size();
     // A device that cannot tell whether it would block refuses the flag.
-    if is_nowait(place) && extent.bdev().has_nowait() {
-        bio.add_flags(Opf::NOWAIT);
-    }
-    if iocb.is_sync() {
-        bio.add_flags(Opf::SYNC);
-        let request = bio.start(SimpleRead { iocb, size }, ctx).wait(ctx);
-        return Ok(complete::finish_simple(request, ctx).1);
-    }
-    if iocb.flags().has(IocbFlags::HIPRI) {
-        bio.poll_for(&mut iocb);
-    }
-    bio.submit(SimpleRead { iocb, size }, ctx);
-    trace::queued(place.inode(), place.pos(), place.remaining());
-    Ok(QUEUED)
-}
-
-#[inline(always)]
-fn is_nowait(place: &Place) -> bool {
-    place.begin_flags().has(BeginFlags::NOWAIT)
+    let (wait, flags) = if !place.is_nowait() {
+        (Wait::Allowed(ctx), OpFlags::empty())
+    } else {
+        let flags = OpFlags::empty().with_if(bdev.has_nowait(), OpFlags::NOWAIT);
+        (Wait::Never, flags)
+    };
+    let flags = flags.with_if(iocb.is_sync(), OpFlags::SYNC);
+    let mut bio = SIMPLE_READS.alloc(bdev, memory, flags, MAX_VECS, iocb.ioprio(), wait)?;
+    bio.set_sector(extent.sector(place.pos()));
+    bio.pin_all(memory, bdev, alignment, place.remaining())
 }

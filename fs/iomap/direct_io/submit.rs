@@ -12,7 +12,6 @@
 use super::{
     complete::{
         self,
-        Finishing,
         Generic, //
     },
     decide::{
@@ -23,14 +22,13 @@ use super::{
     },
     mapping::{
         Building,
-        Sealed, //
+        Ended, //
     },
-    single, //
+    single,
+    travel::Transfer, //
 };
 use kernel::{
-    bindings,
     iomap::{
-        bio::Pages,
         context::MaySleep,
         device::BlockDevice,
         flags::{
@@ -46,13 +44,13 @@ use kernel::{
         },
         iter::{
             Extent,
-            Iter,
-            Private,
-            Type, //
+            Iter, //
         },
         kiocb::{
+            Answer,
             BusyIocb,
-            Iocb, //
+            Iocb,
+            Queued, //
         },
         ops::{
             DioOps,
@@ -60,7 +58,6 @@ use kernel::{
         },
         plug::plugged,
         request::{
-            HandOver,
             Prepared,
             Unique, //
         },
@@ -68,9 +65,6 @@ use kernel::{
     },
     prelude::*, //
 };
-
-/// `-EIOCBQUEUED`: the request is in flight. Not an error, but C passes it as one.
-pub(crate) const QUEUED: isize = -(bindings::EIOCBQUEUED as isize);
 
 /// What `iomap_dio_rw()` is called with.
 pub(crate) struct Call<'a> {
@@ -80,38 +74,32 @@ pub(crate) struct Call<'a> {
     pub(crate) memory: IovIter<'a>,
     /// How the file system maps the file.
     pub(crate) ops: MapOps<'a>,
-    /// For the file system's `iomap_begin`.
-    pub(crate) private: Private,
-    /// The rest.
-    pub(crate) request: Request<'a>,
-}
-
-/// What became of a request that is more than a single bio.
-enum Submitted {
-    /// The request is in flight and will complete by itself.
-    Queued,
-    /// All bios have ended, and the caller completes the request.
-    Ended(Unique<Generic>),
-    /// There was no bio, with this result, and the caller completes the request.
-    WithoutBio(Finishing, Result, Pages),
+    /// How the file system takes part in direct I/O.
+    pub(crate) dio_ops: DioOps,
+    /// What the caller asks for.
+    pub(crate) flags: CallerFlags,
+    /// Bytes of an earlier part of the request, which count in its result.
+    pub(crate) done_before: usize,
+    /// The caller may sleep.
+    pub(crate) ctx: MaySleep,
 }
 
 /// A request while it is submitted.
-pub(crate) struct Request<'a> {
+pub(super) struct Request<'a> {
     /// The inode of its file, which the caller keeps open until the call returns.
     inode: &'a Inode,
-    /// How the file system takes part in direct I/O.
-    pub(super) dio_ops: DioOps,
+    /// Where it begins in the file, in bytes.
+    pos: i64,
+    /// The one look at the size of the file that decides where a read ends.
+    i_size: i64,
     /// Bytes of an earlier part of the request, which count in its result.
     pub(super) done_before: usize,
     /// What the caller asks for.
     pub(super) flags: CallerFlags,
     /// What the file system is told.
-    pub(super) begin: BeginFlags,
-    /// Where it begins in the file, in bytes.
-    pos: i64,
-    /// The one look at the size of the file that decides where a read ends.
-    i_size: i64,
+    begin: BeginFlags,
+    /// Data goes to the file.
+    write: bool,
     /// What is done to make a write stable, so far.
     pub(super) durability: Durability,
     /// What is owed, so far.
@@ -121,37 +109,27 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// What the caller says of a request.
     #[inline(always)]
-    pub(crate) fn new(
+    fn new(
         iocb: &Iocb,
-        inode: &'a Inode,
-        dio_ops: DioOps,
+        ops: &MapOps<'a>,
         flags: CallerFlags,
         done_before: usize,
         ctx: MaySleep,
     ) -> Self {
+        let inode = ops.inode();
         Self {
             inode,
-            dio_ops,
+            pos: iocb.pos(),
+            i_size: inode.size(),
             done_before,
             flags,
             begin: BeginFlags::DIRECT,
-            pos: iocb.pos(),
-            i_size: 0,
+            write: ops.is_write(),
             durability: Durability::NotNeeded,
             owed: Owed::NOTHING,
             ctx,
         }
-    }
-
-    /// Whether it may be of a single bio, as far as the caller and the file system go.
-    ///
-    /// A file system that has its own bios or submits them takes them for those of an `iomap_dio`.
-    /// Who takes a part of the result does not have his memory at hand, so that a bio is often short.
-    #[inline]
-    fn may_be_single(&self) -> bool {
-        !self.flags.has(CallerFlags::BOUNCE | CallerFlags::PARTIAL) && !self.dio_ops.takes_part()
     }
 
     /// The inode of the file.
@@ -165,7 +143,17 @@ impl Request<'_> {
     /// Whether data goes to the device.
     #[inline]
     pub(super) fn is_write(&self) -> bool {
-        self.begin.has(BeginFlags::WRITE)
+        self.write
+    }
+
+    /// The direction.
+    #[inline]
+    pub(super) fn transfer(&self) -> Transfer {
+        if self.write {
+            Transfer::Write { through: false }
+        } else {
+            Transfer::Read
+        }
     }
 
     /// Whether the submitter waits for the bios.
@@ -186,8 +174,8 @@ impl Request<'_> {
         }
     }
 
-    /// Whether there is nothing special about the request in this mapping, as with most: its blocks are
-    /// there, and nobody asks for more than that they are transferred.
+    /// Whether there is nothing special about the request in this mapping of blocks that hold data, as
+    /// with most: nobody asks for more than that they are transferred.
     #[inline(always)]
     pub(super) fn is_ordinary(&self, extent: Extent<'_>) -> bool {
         let special = MapFlags::NEW
@@ -195,9 +183,7 @@ impl Request<'_> {
             | MapFlags::ATOMIC_BIO
             | MapFlags::ANON_WRITE
             | MapFlags::INTEGRITY;
-        extent.mapping_type() == Type::Mapped
-            && !extent.flags().has(special)
-            && self.durability == Durability::NotNeeded
+        !extent.flags().has(special) && self.durability == Durability::NotNeeded
     }
 
     /// Plans the write to one mapping.
@@ -209,9 +195,10 @@ impl Request<'_> {
             shared: flags.has(MapFlags::SHARED),
             dirty: flags.has(MapFlags::DIRTY),
         };
-        let bdev = extent.bdev();
         decide::plan_write(target, self.durability, || {
-            !bdev.has_write_cache() || bdev.has_fua()
+            extent
+                .bdev()
+                .is_some_and(|bdev| !bdev.has_write_cache() || bdev.has_fua())
         })
     }
 
@@ -236,142 +223,137 @@ impl Request<'_> {
     }
 }
 
-/// A request arrives. Returns whether there is anything to do.
-#[inline(always)]
-fn arrive(call: &mut Call<'_>) -> bool {
-    let request = &call.request;
-    trace::begin(
-        &call.iocb,
-        &mut call.memory,
-        request.flags,
-        request.done_before,
-    );
-    !call.memory.is_empty()
-}
-
-/// Checks a request, and prepares the page cache for it. Returns whether there is anything to do.
+/// Checks a request of `len` bytes, and prepares the page cache for it. The answer is zero if there
+/// is nothing to do.
 #[inline(never)]
-fn admit(request: &mut Request<'_>, iocb: &mut Iocb, memory: &IovIter<'_>) -> Result<bool> {
-    let (inode, ctx) = (request.inode, request.ctx);
-    let len = memory.len();
-    let i_size = inode.size();
-    request.i_size = i_size;
-    if iocb.flags().has(IocbFlags::NOWAIT) {
+fn admit(request: &mut Request<'_>, mut iocb: Iocb, len: usize) -> Result<Iocb, Answer> {
+    let ctx = request.ctx;
+    let flags = iocb.flags();
+    if flags.has(IocbFlags::NOWAIT) {
         request.begin |= BeginFlags::NOWAIT;
     }
-    if memory.is_source() {
-        request.begin |= BeginFlags::WRITE;
+    let prepared = if request.write {
         // The new size of the file is set in process context.
-        let extending = decide::goes_past(request.pos, len as u64, i_size);
+        let extending = decide::goes_past(request.pos, len as u64, request.i_size);
         if extending {
             request.owed = Owed::EXTEND;
         }
         if request.flags.has(CallerFlags::OVERWRITE_ONLY) {
             if extending {
-                return Err(EAGAIN);
+                return Err(iocb.refuse(EAGAIN));
             }
             request.begin |= BeginFlags::OVERWRITE_ONLY;
         }
-        if iocb.flags().has(IocbFlags::ATOMIC) {
+        if flags.has(IocbFlags::ATOMIC) {
             request.begin |= BeginFlags::ATOMIC;
         }
-        if let Err(error) = iocb.invalidate_pages(len, ctx) {
-            return Err(stale_pages(error, iocb, inode, len));
-        }
         if iocb.is_dsync() {
-            request.durability = Durability::asked(iocb.flags().has(IocbFlags::SYNC));
+            request.durability = Durability::asked(flags.has(IocbFlags::SYNC));
         }
+        iocb.invalidate_pages(len, ctx)
     } else {
-        if request.pos >= i_size {
-            return Ok(false);
+        if request.pos >= request.i_size {
+            return Err(iocb.answer(0));
         }
-        iocb.write_and_wait(len, ctx)?;
+        iocb.write_and_wait(len, ctx)
+    };
+    if let Err(error) = prepared {
+        return Err(stale_pages(error, request, iocb, len));
     }
 
-    if !request.waits(iocb) {
-        inode.ensure_done_queue(ctx)?;
+    if !request.waits(&iocb) {
+        if let Err(error) = request.inode.ensure_done_queue(ctx) {
+            return Err(iocb.refuse(error));
+        }
     } else if !iocb.is_sync() {
         // Who waits here does not poll, so nothing may be left to polling.
         iocb.stop_polling();
     }
-    Ok(true)
+    Ok(iocb)
 }
 
-/// What the caller of a write is told if `error` has kept cached pages from being dropped.
+/// Refuses a request as `error` has kept cached pages from being written back or dropped.
 ///
-/// `EAGAIN` if that would block a request that must not; otherwise `ENOTBLK`, the request to write
-/// through the page cache instead. An atomic write is never written that way; its caller may try
-/// again.
+/// The caller of a write is told `EAGAIN` if that would block a request that must not; otherwise
+/// `ENOTBLK`, the request to write through the page cache instead. An atomic write is never written
+/// that way; its caller may try again.
 #[cold]
-fn stale_pages(error: Error, iocb: &Iocb, inode: &Inode, len: usize) -> Error {
-    if error == EAGAIN {
-        return EAGAIN;
+fn stale_pages(error: Error, request: &Request<'_>, iocb: Iocb, len: usize) -> Answer {
+    if !request.write || error == EAGAIN {
+        return iocb.refuse(error);
     }
-    trace::invalidate_failed(inode, iocb.pos(), len as u64);
+    trace::invalidate_failed(request.inode, iocb.pos(), len as u64);
     if iocb.flags().has(IocbFlags::ATOMIC) {
-        EAGAIN
+        iocb.refuse(EAGAIN)
     } else {
-        ENOTBLK
+        iocb.refuse(ENOTBLK)
     }
 }
 
-/// Submits a request, and completes it if it is not in flight (`iomap_dio_rw()`). Returns bytes, a
-/// negative errno, or [`QUEUED`].
+/// Submits a request, and completes it if it is not in flight (`iomap_dio_rw()`).
 #[inline(always)]
-pub(crate) fn rw(mut call: Call<'_>) -> isize {
-    if !arrive(&mut call) {
-        return 0;
-    }
-    if !call.request.may_be_single() {
-        return rw_counted(call);
-    }
+pub(crate) fn rw(call: Call<'_>) -> Answer {
     let Call {
-        mut iocb,
+        iocb,
         mut memory,
         ops,
-        private,
-        ref mut request,
+        dio_ops,
+        flags,
+        done_before,
+        ctx,
     } = call;
-    match admit(request, &mut iocb, &memory) {
-        Ok(true) => {}
-        Ok(false) => return 0,
-        // CAST: An errno fits.
-        Err(error) => return error.to_errno() as isize,
+    // A file system that has its own bios or submits them takes them for those of an `iomap_dio`.
+    // Who takes a part of the result does not have his memory at hand, so that a bio is often short.
+    if flags.has(CallerFlags::BOUNCE | CallerFlags::PARTIAL) || dio_ops.takes_part() {
+        return rw_counted(Call {
+            iocb,
+            memory,
+            ops,
+            dio_ops,
+            flags,
+            done_before,
+            ctx,
+        });
     }
+    trace::begin(&iocb, &mut memory, flags, done_before);
+    if memory.is_empty() {
+        return iocb.answer(0);
+    }
+    let mut request = Request::new(&iocb, &ops, flags, done_before, ctx);
+    let len = memory.len();
+    let iocb = match admit(&mut request, iocb, len) {
+        Ok(iocb) => iocb.begin_dio(dio_ops),
+        Err(answer) => return answer,
+    };
     // CAST: Widening.
-    let len = memory.len() as u64;
-    let iocb = iocb.begin_dio();
-    Iter::over(
-        request.inode,
-        request.pos,
-        len,
-        request.begin,
-        private,
-        ops,
-        |iter| decide_and_submit(request, iocb, iter, &mut memory),
-    )
+    Iter::over(ops, request.pos, len as u64, request.begin, |iter| {
+        decide_and_submit(&mut request, iocb, iter, &mut memory)
+    })
 }
 
 /// Asks for the first mapping, which decides what the request is, and submits it.
 #[inline(always)]
 fn decide_and_submit(
     request: &mut Request<'_>,
-    iocb: BusyIocb,
+    iocb: BusyIocb<DioOps>,
     iter: &mut Iter<'_>,
     memory: &mut IovIter<'_>,
-) -> isize {
+) -> Answer {
     let ctx = request.ctx;
     let wait = request.waits(&iocb);
     let mark = memory.mark();
-    let started = plugged(|| match iter.begin(ctx) {
-        Ok(true) => match single::start(request, iocb, iter, memory) {
+    let started = plugged(|| {
+        let first = iter.begin(ctx);
+        if first.is_err() {
+            return Err((iocb, first));
+        }
+        match single::start(request, iocb, iter, memory) {
             Ok(flight) => {
                 iter.end(ctx);
                 Ok(flight)
             }
-            Err(iocb) => Err((iocb, Ok(true))),
-        },
-        first => Err((iocb, first)),
+            Err(iocb) => Err((iocb, first)),
+        }
     });
     let flight = match started {
         Ok(flight) => flight,
@@ -385,14 +367,14 @@ fn decide_and_submit(
         flight.wait(ctx)
     } else {
         match flight.leave() {
-            Some(ended) => ended,
-            None => {
+            Ok(ended) => ended,
+            Err(queued) => {
                 trace::queued(request.inode, end, 0);
-                return QUEUED;
+                return queued.answer();
             }
         }
     };
-    complete::finish_single(ended, ctx).1
+    complete::finish_single(ended, ctx)
 }
 
 /// As [`rw`], for a request that is more than a single bio. `first` is what the file system has said
@@ -401,77 +383,66 @@ fn decide_and_submit(
 #[inline(never)]
 fn walk(
     request: &mut Request<'_>,
-    iocb: BusyIocb,
+    iocb: BusyIocb<DioOps>,
     iter: &mut Iter<'_>,
     memory: &mut IovIter<'_>,
     first: Result<bool>,
-) -> isize {
+) -> Answer {
     let ctx = request.ctx;
     let building = Building::new(request, iocb, memory, None);
     match submit(building, iter, memory, Some(first)) {
-        Submitted::Queued => QUEUED,
-        Submitted::Ended(ended) => complete::finish(ended, ctx).1,
-        Submitted::WithoutBio(finishing, result, pages) => {
-            complete::finish_without_bio(finishing, result, pages, ctx).1
+        Ok(Ended::Counted(ended)) => complete::finish(ended, ctx),
+        Ok(Ended::WithoutBio(finishing, result, pages)) => {
+            complete::finish_without_bio(finishing, result, pages, ctx)
         }
+        Err(queued) => queued.answer(),
     }
 }
 
 /// As [`rw`], for a request of which more than a single bio is expected.
 #[cold]
 #[inline(never)]
-fn rw_counted(call: Call<'_>) -> isize {
-    let ctx = call.request.ctx;
-    match submit_counted(call) {
-        Ok(Some(ended)) => complete::finish(ended, ctx).1,
-        Ok(None) => 0,
-        // CAST: An errno fits.
-        Err(error) => error.to_errno() as isize,
+fn rw_counted(call: Call<'_>) -> Answer {
+    let ctx = call.ctx;
+    match rw_dio(call) {
+        Ok(ended) => complete::finish(ended, ctx),
+        Err(answer) => answer,
     }
 }
 
 /// As [`rw`], but leaves a request that is not in flight to the caller (`__iomap_dio_rw()`).
-pub(crate) fn rw_dio(mut call: Call<'_>) -> Result<Option<Unique<Generic>>> {
-    if !arrive(&mut call) {
-        return Ok(None);
-    }
-    submit_counted(call)
-}
-
-/// Submits a request in memory of its own, and returns it unless it is in flight (`EIOCBQUEUED`) or
-/// there was nothing to do.
 #[inline(never)]
-fn submit_counted(mut call: Call<'_>) -> Result<Option<Unique<Generic>>> {
-    let prepared = Prepared::<Generic>::new(call.request.ctx)?;
+pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Generic>, Answer> {
     let Call {
-        mut iocb,
+        iocb,
         mut memory,
         ops,
-        private,
-        ref mut request,
+        dio_ops,
+        flags,
+        done_before,
+        ctx,
     } = call;
-    if !admit(request, &mut iocb, &memory)? {
-        return Ok(None);
+    trace::begin(&iocb, &mut memory, flags, done_before);
+    let len = memory.len();
+    if len == 0 {
+        return Err(iocb.answer(0));
     }
+    let prepared = match Prepared::<Generic>::new(ctx) {
+        Ok(prepared) => prepared,
+        Err(error) => return Err(iocb.refuse(error)),
+    };
+    let mut request = Request::new(&iocb, &ops, flags, done_before, ctx);
+    let iocb = admit(&mut request, iocb, len)?.begin_dio(dio_ops);
     // CAST: Widening.
-    let len = memory.len() as u64;
-    let iocb = iocb.begin_dio();
-    Iter::over(
-        request.inode,
-        request.pos,
-        len,
-        request.begin,
-        private,
-        ops,
-        |iter| {
-            let building = Building::new(request, iocb, &memory, Some(prepared));
-            match submit(building, iter, &mut memory, None) {
-                Submitted::Ended(ended) => Ok(Some(ended)),
-                // There was memory for it, so it has bios or is as if it had.
-                Submitted::Queued | Submitted::WithoutBio(..) => Err(EIOCBQUEUED),
-            }
-        },
-    )
+    Iter::over(ops, request.pos, len as u64, request.begin, |iter| {
+        let building = Building::new(&mut request, iocb, &memory, Some(prepared));
+        match submit(building, iter, &mut memory, None) {
+            Ok(Ended::Counted(ended)) => Ok(ended),
+            // There was memory for it, so it is as if it had bios.
+            Ok(Ended::WithoutBio(finishing, ..)) => Err(finishing.iocb.refuse(ENOMEM)),
+            Err(queued) => Err(queued.answer()),
+        }
+    })
 }
 
 /// Builds and submits the bios of a request, and hands it over.
@@ -480,7 +451,7 @@ fn submit(
     iter: &mut Iter<'_>,
     memory: &mut IovIter<'_>,
     first: Option<Result<bool>>,
-) -> Submitted {
+) -> Result<Ended, Queued> {
     let begin = memory.mark();
     let walked = plugged(|| building.walk(iter, memory, first));
     building.request.rewind(memory, begin, iter.pos());
@@ -490,19 +461,13 @@ fn submit(
     let settled = decide::settle(walk_end(walked), building.size, partial, nowait);
     let result = if settled.fails { walked } else { Ok(()) };
     let wait = settled.waits || building.request.waits(&building.iocb);
-    let (inode, ctx) = (building.request.inode, building.request.ctx);
+    let inode = building.request.inode;
 
-    match building.seal(result, wait) {
-        Sealed::WithoutBio(finishing, pages) => Submitted::WithoutBio(finishing, result, pages),
-        Sealed::WithBios(HandOver::Complete(request), _) => Submitted::Ended(request),
-        Sealed::WithBios(HandOver::Wait(waiter), poller) => {
-            Submitted::Ended(waiter.wait(poller, ctx))
-        }
-        Sealed::WithBios(HandOver::Queued, _) => {
-            trace::queued(inode, iter.pos(), iter.remaining());
-            Submitted::Queued
-        }
+    let sealed = building.seal(result, wait);
+    if sealed.is_err() {
+        trace::queued(inode, iter.pos(), iter.remaining());
     }
+    sealed
 }
 
 /// Classifies how the walk has ended.

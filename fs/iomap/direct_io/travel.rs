@@ -29,7 +29,10 @@ use super::decide::{
     Owed, //
 };
 use kernel::iomap::{
-    bio::Pages,
+    bio::{
+        Buffers,
+        Pages, //
+    },
     flags::EndIoFlags, //
 };
 
@@ -108,6 +111,15 @@ impl Travel {
             (true, debt) => Self::Bounce(transfer, debt),
             (false, None) => Self::Plain(transfer),
             (false, Some(debt)) => Self::Deferred(transfer, debt),
+        }
+    }
+
+    /// How its bios are filled, with the caller's memory in these pages, and so how they are ended.
+    #[inline]
+    pub(crate) fn buffers(&self, pages: Pages) -> Buffers {
+        match self {
+            Self::Simple(_) | Self::Plain(_) | Self::Deferred(..) => Buffers::InPlace(pages),
+            Self::Bounce(..) => Buffers::Bounced(pages),
         }
     }
 

@@ -5,16 +5,16 @@
 //! A bio is a value of another type at each stage of its life:
 //!
 //! ```text
-//!   Bio::alloc()          pin() / bounce() / fill_zeroes()           submit()
-//!  -------------> Bio<Empty> -------------------------> Bio<Filled> ----------> (the device's)
-//!                                                                                   |
-//!                                              release() / check_dirty() /          | ended
-//!                                 (gone)  <----------------------------- EndedBio <-+
-//!                                                  unbounce()
+//!  Bio<Empty> --pin()-----> Bio<Pinned>  --+
+//!       |                                  +--submit()--> the device's --end_io()--> gone
+//!       +------bounce()---> Bio<Bounced> --+
+//!                           Bio<Zeroes>  --+
 //! ```
 //!
 //! Every arrow consumes the value, so a bio cannot be touched after it was submitted or put.
-//! Dropping a bio that was not submitted gives back its pages and the bio itself.
+//! Dropping a bio that was not submitted gives back its pages and the bio itself. What a bio was
+//! filled with must fit the request that it is submitted for ([`Buffers`]), which is how the end of
+//! the bio knows what to give back.
 //!
 //! C headers: [`include/linux/bio.h`](srctree/include/linux/bio.h),
 //! [`include/linux/blk_types.h`](srctree/include/linux/blk_types.h).
@@ -26,7 +26,7 @@ use super::{
     flags::{
         IocbFlags,
         MapFlags,
-        Opf, //
+        OpFlags, //
     },
     inode::Inode,
     iov_iter::IovIter,
@@ -36,7 +36,8 @@ use super::{
     request::{
         Operations,
         Share,
-        Submitter, //
+        Submitter,
+        Unique, //
     },
     write_once, //
 };
@@ -50,17 +51,57 @@ use crate::{
     },
 };
 use core::{
-    marker::PhantomData,
     mem::ManuallyDrop,
     ptr::NonNull, //
 };
 
 /// Contents that make a bio complete.
-pub trait Filled: Contents {}
+pub trait Filled: Contents {
+    /// Whether the end of a bio of a request with these buffers gives back what this one holds.
+    #[doc(hidden)]
+    fn fits(&self, buffers: Buffers) -> bool;
+}
 
-impl Filled for Pinned {}
-impl Filled for Bounced {}
-impl Filled for Zeroes {}
+impl Filled for Pinned {
+    #[inline]
+    fn fits(&self, buffers: Buffers) -> bool {
+        buffers == Buffers::InPlace(self.0)
+    }
+}
+
+impl Filled for Bounced {
+    #[inline]
+    fn fits(&self, buffers: Buffers) -> bool {
+        buffers == Buffers::Bounced(self.0)
+    }
+}
+
+impl Filled for Zeroes {
+    #[inline]
+    fn fits(&self, _buffers: Buffers) -> bool {
+        true
+    }
+}
+
+/// Where the data of the bios of a request is, and so how they are filled and what is done with
+/// their pages in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffers {
+    /// In the caller's memory.
+    InPlace(Pages),
+    /// In copies of it.
+    Bounced(Pages),
+}
+
+impl Buffers {
+    /// The caller's memory.
+    #[inline]
+    pub fn pages(self) -> Pages {
+        match self {
+            Self::InPlace(pages) | Self::Bounced(pages) => pages,
+        }
+    }
+}
 
 /// What an unsubmitted bio holds, and so what has to be given back with it.
 pub trait Contents: private::Sealed {
@@ -76,9 +117,9 @@ pub trait Contents: private::Sealed {
 /// No pages.
 pub struct Empty(());
 /// Pages of the caller's memory, pinned unless the caller keeps them in place itself.
-pub struct Pinned(());
+pub struct Pinned(pub(super) Pages);
 /// Copies of the caller's memory, or room for them.
-pub struct Bounced(());
+pub struct Bounced(Pages);
 /// Zeroes.
 pub struct Zeroes(());
 
@@ -88,7 +129,6 @@ mod private {
     impl Sealed for super::Pinned {}
     impl Sealed for super::Bounced {}
     impl Sealed for super::Zeroes {}
-    impl Sealed for super::Complete {}
 }
 
 impl Contents for Empty {
@@ -138,6 +178,16 @@ impl Pages {
         } else {
             Self::LeftAlone
         }
+    }
+}
+
+/// The operation that takes data from `memory`, or puts it there.
+#[inline]
+pub(super) fn op(memory: &IovIter<'_>) -> u32 {
+    if memory.is_source() {
+        bindings::req_op_REQ_OP_WRITE
+    } else {
+        bindings::req_op_REQ_OP_READ
     }
 }
 
@@ -216,11 +266,11 @@ unsafe fn release_pages(bio: *mut bindings::bio) {
 ///
 /// # Invariants
 ///
-/// `raw` is a bio that nobody else knows of, with contents of kind `C`.
+/// `raw` is a bio that nobody else knows of, with these contents.
 #[must_use]
 pub struct Bio<C: Contents> {
     raw: NonNull<bindings::bio>,
-    _contents: PhantomData<C>,
+    contents: C,
 }
 
 impl<C: Contents> Drop for Bio<C> {
@@ -241,6 +291,7 @@ impl<C: Contents> Drop for Bio<C> {
 unsafe fn discard<C: Contents>(bio: *mut bindings::bio) {
     // SAFETY: Required of the caller.
     unsafe {
+        free_integrity(bio);
         C::give_back(bio);
         bindings::bio_put(bio);
     }
@@ -279,9 +330,9 @@ impl<C: Contents> Bio<C> {
         unsafe { (*self.as_raw()).bi_write_hint = inode.write_hint() };
     }
 
-    /// Adds operation flags.
+    /// Adds flags.
     #[inline]
-    pub fn add_flags(&mut self, flags: Opf) {
+    pub fn add_flags(&mut self, flags: OpFlags) {
         // SAFETY: The bio is ours.
         unsafe { (*self.as_raw()).bi_opf |= flags.into_raw() };
     }
@@ -311,11 +362,11 @@ impl<C: Contents> Bio<C> {
     }
 
     #[inline]
-    fn filled<D: Contents>(self) -> Bio<D> {
-        // INVARIANT: Only called once the contents are of kind `D`.
+    fn filled<D: Contents>(self, contents: D) -> Bio<D> {
+        // INVARIANT: Only called once these are the contents.
         Bio {
             raw: ManuallyDrop::new(self).raw,
-            _contents: PhantomData,
+            contents,
         }
     }
 }
@@ -331,31 +382,19 @@ impl Bio<Empty> {
         // INVARIANT: Required of the caller.
         Self {
             raw,
-            _contents: PhantomData,
+            contents: Empty(()),
         }
     }
 
     /// Allocates from the bio set of the file system, or else from that of all file systems.
-    fn alloc(
-        bdev: &BlockDevice,
-        vecs: u16,
-        opf: Opf,
-        ops: &DioOps,
-        _ctx: MaySleep,
-    ) -> Result<Self> {
+    fn alloc(bdev: &BlockDevice, vecs: u16, opf: u32, ops: DioOps, _ctx: MaySleep) -> Result<Self> {
         let set = match ops.bio_set() {
             Some(set) => set.as_ptr(),
             None => &raw mut bindings::fs_bio_set,
         };
         // SAFETY: The device and the bio set are valid, and the context may sleep.
         let raw = unsafe {
-            bindings::bio_alloc_bioset(
-                bdev.as_raw(),
-                vecs,
-                opf.into_raw(),
-                GFP_KERNEL.as_raw(),
-                set,
-            )
+            bindings::bio_alloc_bioset(bdev.as_raw(), vecs, opf, GFP_KERNEL.as_raw(), set)
         };
         // An allocation that may block waits for the reserve of the bio set. It fails only if the
         // set of a file system was made without segments.
@@ -363,7 +402,7 @@ impl Bio<Empty> {
         // INVARIANT: A new bio has no pages.
         Ok(Self {
             raw,
-            _contents: PhantomData,
+            contents: Empty(()),
         })
     }
 
@@ -388,7 +427,7 @@ impl Bio<Empty> {
             )
         };
         check(ret)?;
-        Ok(self.filled())
+        Ok(self.filled(Pinned(Pages::of(memory))))
     }
 
     /// Fills the bio with a copy of, or room for, as much of `memory` as fits
@@ -408,39 +447,90 @@ impl Bio<Empty> {
             )
         };
         check(ret)?;
-        Ok(self.filled())
+        Ok(self.filled(Bounced(Pages::of(memory))))
     }
 }
 
 impl Bio<Pinned> {
-    /// Marks the pages dirty before the device writes to them (`bio_set_pages_dirty()`).
+    /// What becomes of the pages.
+    #[inline]
+    pub(super) fn pages(&self) -> Pages {
+        self.contents.0
+    }
+
+    /// Marks the pages dirty before the device writes to them (`bio_set_pages_dirty()`), if that is
+    /// what becomes of them.
     #[inline]
     pub fn set_pages_dirty(&mut self, _ctx: MaySleep) {
-        // SAFETY: The bio is ours; page locks may sleep, and so may the context.
-        unsafe { bindings::bio_set_pages_dirty(self.as_raw()) };
+        if self.contents.0 == Pages::Dirtied {
+            // SAFETY: The bio is ours; page locks may sleep, and so may the context.
+            unsafe { bindings::bio_set_pages_dirty(self.as_raw()) };
+        }
     }
 }
 
-/// Everything that the bios of one request have in common.
-///
-/// The request hands it down instead of a dozen arguments.
+/// Everything that the bios for one mapping have in common.
 pub struct Template<'a> {
-    /// The callbacks of the file system.
-    pub ops: &'a DioOps,
-    /// The blocks that the bios go to.
-    pub extent: Extent<'a>,
-    /// Operation and flags.
-    pub opf: Opf,
-    /// Each bio is a multiple of this many bytes, a power of two.
-    pub alignment: u32,
-    /// The context that the bios are built in.
-    pub ctx: MaySleep,
+    /// How the file system takes part.
+    ops: DioOps,
+    extent: Extent<'a>,
+    bdev: &'a BlockDevice,
+    flags: OpFlags,
+    /// In bytes, a power of two.
+    alignment: u32,
+    ctx: MaySleep,
 }
 
-impl Template<'_> {
-    /// Allocates a data bio for byte `pos` of the file.
-    fn data_bio(&self, iocb: &BusyIocb, pos: i64, vecs: u16) -> Result<Bio<Empty>> {
-        let mut bio = Bio::alloc(self.extent.bdev(), vecs, self.opf, self.ops, self.ctx)?;
+impl<'a> Template<'a> {
+    /// The bios of the request of `iocb` for the blocks of `extent` on `bdev`, its device. Each is a
+    /// multiple of `alignment` bytes.
+    ///
+    /// Fails with `EINVAL` if the request and the mapping are not of one file, or if `alignment` is no
+    /// power of two.
+    pub fn new(
+        iocb: &BusyIocb<DioOps>,
+        extent: Extent<'a>,
+        bdev: &'a BlockDevice,
+        flags: OpFlags,
+        alignment: u32,
+        ctx: MaySleep,
+    ) -> Result<Self> {
+        let file = iocb.inode().as_raw();
+        if file != extent.place().inode().as_raw() || !alignment.is_power_of_two() {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            ops: iocb.ops(),
+            extent,
+            bdev,
+            flags,
+            alignment,
+            ctx,
+        })
+    }
+
+    /// The blocks that the bios go to.
+    #[inline]
+    pub fn extent(&self) -> Extent<'a> {
+        self.extent
+    }
+
+    /// The flags of the bios.
+    #[inline]
+    pub fn flags(&self) -> OpFlags {
+        self.flags
+    }
+
+    /// Allocates a bio of data from or to `memory`, for byte `pos` of the file.
+    fn data_bio(
+        &self,
+        iocb: &BusyIocb<DioOps>,
+        pos: i64,
+        memory: &IovIter<'_>,
+        vecs: u16,
+    ) -> Result<Bio<Empty>> {
+        let opf = self.flags.into_raw() | op(memory);
+        let mut bio = Bio::alloc(self.bdev, vecs, opf, self.ops, self.ctx)?;
         let inode = self.extent.place().inode();
         bio.set_crypt_ctx(inode, pos, self.ctx);
         bio.set_sector(self.extent.sector(pos));
@@ -452,31 +542,31 @@ impl Template<'_> {
     /// Builds the next zero-copy bio, for byte `pos` of the file, of at most `max` bytes.
     pub fn pin(
         &self,
-        iocb: &BusyIocb,
+        iocb: &BusyIocb<DioOps>,
         pos: i64,
         memory: &mut IovIter<'_>,
         max: u64,
     ) -> Result<Bio<Pinned>> {
         memory.cut(max, |memory| {
             let vecs = memory.vecs_to_alloc();
-            self.data_bio(iocb, pos, vecs)?
-                .pin(memory, self.extent.bdev(), self.alignment)
+            self.data_bio(iocb, pos, memory, vecs)?
+                .pin(memory, self.bdev, self.alignment)
         })
     }
 
     /// Builds the next bounced bio, for byte `pos` of the file, of at most `max` bytes.
     pub fn bounce(
         &self,
-        iocb: &BusyIocb,
+        iocb: &BusyIocb<DioOps>,
         pos: i64,
         memory: &mut IovIter<'_>,
         max: u64,
     ) -> Result<Bio<Bounced>> {
         memory.cut(max, |memory| {
             let vecs = memory.bounce_vecs();
-            self.data_bio(iocb, pos, vecs)?.bounce(
+            self.data_bio(iocb, pos, memory, vecs)?.bounce(
                 memory,
-                self.extent.max_bio_bytes(),
+                self.extent.max_bio_bytes(self.bdev),
                 self.alignment,
             )
         })
@@ -484,9 +574,9 @@ impl Template<'_> {
 
     /// Builds a bio that writes `len` zeroes at byte `pos` of the file.
     ///
-    /// Fails with `EINVAL` if that is not less than a block, or if a block takes more pages of zeroes
-    /// than a bio has segments. The bio carries neither priority nor hint: it is not the caller's
-    /// data.
+    /// Fails with `EINVAL` if that is not less than a block, if a block takes more pages of zeroes than a
+    /// bio has segments, or if the mapping is not for writing. The bio carries neither priority nor
+    /// hint: it is not the caller's data.
     pub fn zeroes(&self, pos: i64, len: u32, block_size: u32) -> Result<Bio<Zeroes>> {
         // SAFETY: The folio of zeroes is there since boot and is never freed.
         let (folio, folio_bytes) = unsafe {
@@ -498,19 +588,20 @@ impl Template<'_> {
             1,
             (block_size as usize).checked_div(folio_bytes).unwrap_or(0),
         );
-        if len >= block_size || vecs > bindings::BIO_MAX_VECS as usize {
+        let place = self.extent.place();
+        if len >= block_size || vecs > bindings::BIO_MAX_VECS as usize || !place.is_write() {
             return Err(EINVAL);
         }
 
         // CAST: At most `BIO_MAX_VECS`.
         let mut bio = Bio::alloc(
-            self.extent.bdev(),
+            self.bdev,
             vecs as u16,
-            Opf::WRITE | Opf::SYNC | Opf::IDLE,
+            (OpFlags::SYNC | OpFlags::IDLE).into_raw() | bindings::req_op_REQ_OP_WRITE,
             self.ops,
             self.ctx,
         )?;
-        bio.set_crypt_ctx(self.extent.place().inode(), pos, self.ctx);
+        bio.set_crypt_ctx(place.inode(), pos, self.ctx);
         bio.set_sector(self.extent.sector(pos));
 
         let mut left = len as usize;
@@ -520,30 +611,39 @@ impl Template<'_> {
             unsafe { bindings::bio_add_folio_nofail(bio.as_raw(), folio, part, 0) };
             left = left.wrapping_sub(part);
         }
-        Ok(bio.filled())
+        Ok(bio.filled(Zeroes(())))
     }
 
     /// Submits a bio as a part of `request`, which will not be over before the bio has ended.
     ///
     /// `pos` is the byte of the file that the bio starts at. The file system may submit the bio in
-    /// our place, and complete it before this returns. Returns whether the bio has to be polled for.
+    /// our place, and complete it before this returns. Fails with `EINVAL` if the end of a bio of this
+    /// request does not give back what this one holds.
     #[inline]
     pub fn submit<T: Operations, C: Filled>(
         &self,
         bio: Bio<C>,
         request: &Submitter<T>,
-        iocb: &mut BusyIocb,
+        iocb: &mut BusyIocb<DioOps>,
         pos: i64,
-    ) -> bool {
+    ) -> Result {
+        if !bio.contents.fits(request.buffers()) {
+            return Err(EINVAL);
+        }
         // SAFETY: The bio is ours; `end_io` takes the share back from `bi_private`.
         unsafe {
             (*bio.as_raw()).bi_private = request.share().into_raw();
             (*bio.as_raw()).bi_end_io = Some(end_io::<T>);
         }
-        self.send(bio.filled(), iocb, pos)
+        // It is complete, and with what does not matter any more.
+        if self.send(bio.filled(Zeroes(())), iocb, pos) {
+            request.set_polled();
+        }
+        Ok(())
     }
 
-    fn send(&self, mut bio: Bio<Complete>, iocb: &mut BusyIocb, pos: i64) -> bool {
+    /// Submits a bio that is complete. Returns whether it has to be polled for.
+    fn send(&self, mut bio: Bio<Zeroes>, iocb: &mut BusyIocb<DioOps>, pos: i64) -> bool {
         // A caller that waits in the kernel does not poll.
         let polled = iocb.flags().has(IocbFlags::HIPRI) && !iocb.is_sync() && bio.poll_for(iocb);
 
@@ -572,17 +672,21 @@ impl<C: Filled> Bio<C> {
     /// Generated for a write (`fs_bio_integrity_generate()`), room for it for a read
     /// (`fs_bio_integrity_alloc()`).
     #[cold]
-    pub fn protect(&mut self, write: bool, _ctx: MaySleep) {
+    pub fn protect(&mut self, _ctx: MaySleep) {
         #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
-        if write {
-            // SAFETY: The bio is ours and complete, and the context may sleep.
-            unsafe { bindings::fs_bio_integrity_generate(self.as_raw()) };
-        } else {
-            // SAFETY: As above.
-            unsafe { bindings::fs_bio_integrity_alloc(self.as_raw()) };
+        // SAFETY: The bio is ours and complete, and the context may sleep. It has no integrity data
+        // yet.
+        unsafe {
+            let bio = self.as_raw();
+            if is_protected(bio) {
+                return;
+            }
+            if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 {
+                bindings::fs_bio_integrity_generate(bio);
+            } else {
+                bindings::fs_bio_integrity_alloc(bio);
+            }
         }
-        #[cfg(not(CONFIG_BLK_DEV_INTEGRITY))]
-        let _ = write;
     }
 
     /// Charges the bytes that the bio writes to the current task (`task_io_account_write()`).
@@ -593,18 +697,11 @@ impl<C: Filled> Bio<C> {
     }
 }
 
-/// Something that makes a bio complete: which does not matter any more.
-struct Complete(());
-
-impl Contents for Complete {
-    unsafe fn give_back(_bio: *mut bindings::bio) {}
-}
-
 impl<C: Contents> Bio<C> {
     /// Lets the caller poll for this bio, or takes the request out of polling if nobody can. Returns
     /// which.
     #[inline(always)]
-    pub(super) fn poll_for(&mut self, iocb: &mut BusyIocb) -> bool {
+    pub(super) fn poll_for<O>(&mut self, iocb: &mut BusyIocb<O>) -> bool {
         // SAFETY: The bio and the kiocb are ours.
         unsafe { poll_for(self.as_raw(), iocb.as_raw()) }
     }
@@ -623,7 +720,7 @@ unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool 
             (*iocb).ki_flags &= !IocbFlags::HIPRI.into_raw();
             return false;
         }
-        (*bio).bi_opf |= Opf::POLLED.into_raw();
+        (*bio).bi_opf |= 1 << bindings::req_flag_bits___REQ_POLLED;
         // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a bio
         // (`SLAB_TYPESAFE_BY_RCU`), and reads the field with `READ_ONCE()`.
         write_once(&raw mut (*iocb).private, bio.cast());
@@ -678,103 +775,86 @@ pub(super) unsafe fn submit(bio: *mut bindings::bio) {
     unsafe { bindings::submit_bio(bio) };
 }
 
-/// A bio that has ended and was given back to whoever submitted it.
-///
-/// # Invariants
-///
-/// `raw` is a bio that has ended, and the one reference to it is this value's.
-#[must_use = "the pages stay pinned until the bio is released"]
-pub struct EndedBio {
-    raw: NonNull<bindings::bio>,
-}
-
-// SAFETY: A bio is completed on another thread than it was submitted from by design.
-unsafe impl Send for EndedBio {}
-
-impl EndedBio {
-    /// Takes a bio back.
-    ///
-    /// # Safety
-    ///
-    /// `raw` must be a bio that has ended, and the reference to it must be left to the value.
-    #[inline]
-    pub(super) unsafe fn from_raw(raw: NonNull<bindings::bio>) -> Self {
-        // INVARIANT: Required of the caller.
-        Self { raw }
-    }
-
-    #[inline]
-    pub(super) fn as_raw(&self) -> *mut bindings::bio {
-        self.raw.as_ptr()
-    }
-
-    /// How the transfer ended (`bi_status`).
-    #[inline]
-    pub fn result(&self) -> Result {
-        // SAFETY: The bio has ended and is ours.
-        unsafe { result(self.as_raw()) }
-    }
-
-    /// Frees integrity data that the file system attached (`fs_bio_integrity_free()`).
-    #[inline]
-    pub fn free_integrity(&mut self) {
-        #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
-        {
-            const INTEGRITY: u32 = 1 << bindings::req_flag_bits___REQ_INTEGRITY;
-            // SAFETY: The bio is ours.
-            let bio = unsafe { self.raw.as_ref() };
-            if bio.bi_opf & INTEGRITY != 0 && !bio.bi_integrity.is_null() {
-                // SAFETY: The integrity data belongs to the bio and is not used afterwards.
-                unsafe { bindings::fs_bio_integrity_free(self.as_raw()) };
-            }
-        }
-    }
-
-    /// Unpins the pages as they are, and puts the bio.
-    #[inline]
-    pub fn release(self) {
-        // SAFETY: The bio is ours, and is gone afterwards.
-        unsafe { release_pages(self.as_raw()) };
-        // SAFETY: As above.
-        unsafe { bindings::bio_put(self.as_raw()) };
-    }
-
-    /// Unpins pages that the device wrote to, and puts the bio (`bio_check_pages_dirty()`).
-    ///
-    /// Pages that were cleaned under the transfer are dirtied again first, by a worker, since that
-    /// takes the page lock and this is called in any context.
-    #[inline]
-    pub fn check_dirty(self) {
-        // SAFETY: The bio is ours, and is gone afterwards.
-        unsafe { bindings::bio_check_pages_dirty(self.as_raw()) };
-    }
-
-    /// Copies what was read back to the caller's memory, frees the copy, and puts the bio
-    /// (`bio_iov_iter_unbounce()`).
-    ///
-    /// With `failed` nothing is copied. A read that is copied back needs process context, which
-    /// the file system provides by completing such bios from a worker.
-    #[inline]
-    pub fn unbounce(self, failed: bool, mark_dirty: bool) {
-        // SAFETY: The bio is ours, and its pages are not used afterwards.
-        unsafe { bindings::bio_iov_iter_unbounce(self.as_raw(), failed, mark_dirty) };
-        // SAFETY: The bio is ours, and is gone afterwards.
-        unsafe { bindings::bio_put(self.as_raw()) };
-    }
-}
-
-/// The end of a bio that [`Bio::submit`] has submitted for a request of type `T`.
+/// Whether a bio has integrity data.
 ///
 /// # Safety
 ///
-/// `bio` must have ended, its `bi_private` must be what `Bio::submit` has put there, and it must
-/// not be used afterwards. Any context.
-pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
+/// `bio` must be valid.
+#[cfg(CONFIG_BLK_DEV_INTEGRITY)]
+#[inline]
+unsafe fn is_protected(bio: *const bindings::bio) -> bool {
+    const INTEGRITY: u32 = 1 << bindings::req_flag_bits___REQ_INTEGRITY;
+    // SAFETY: Required of the caller.
+    unsafe { (*bio).bi_opf & INTEGRITY != 0 && !(*bio).bi_integrity.is_null() }
+}
+
+/// Frees integrity data that the file system attached (`fs_bio_integrity_free()`).
+///
+/// # Safety
+///
+/// `bio` must belong to the caller, and must not be on its way.
+#[inline]
+unsafe fn free_integrity(bio: *mut bindings::bio) {
+    #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
+    // SAFETY: Required of the caller. The integrity data belongs to the bio and is not used
+    // afterwards.
+    unsafe {
+        if is_protected(bio) {
+            bindings::fs_bio_integrity_free(bio);
+        }
+    }
+    #[cfg(not(CONFIG_BLK_DEV_INTEGRITY))]
+    let _ = bio;
+}
+
+/// Lets go of a bio that has ended, with `result`, and drops its reference to the request of type `T`.
+/// Returns the request if that was the last.
+///
+/// Data that was read into a bounce buffer is copied back here, which takes process context: a file
+/// system whose callers bounce reads ends such bios from a worker.
+///
+/// # Safety
+///
+/// `bio` must have ended, its `bi_private` must be what `Template::submit` has put there, and it must
+/// not be used afterwards.
+#[inline]
+unsafe fn end<T: Operations>(
+    bio: *mut bindings::bio,
+    result: Result,
+    last: impl FnOnce(&mut T::Sealed),
+) -> Option<Unique<T>> {
     // SAFETY: `bi_private` holds the share, and this is the one time that it is taken back.
     let share = unsafe { Share::<T>::from_raw((*bio).bi_private) };
+    if let Err(error) = result {
+        share.record_error(error);
+    }
+    // SAFETY: The bio is given back to us, and was filled in a way that fits the buffers of the request.
+    // It is put before the request can be over.
+    unsafe {
+        free_integrity(bio);
+        match share.buffers() {
+            Buffers::InPlace(pages) => put_with_pages(bio, pages),
+            Buffers::Bounced(pages) => {
+                let dirty = pages == Pages::Dirtied;
+                bindings::bio_iov_iter_unbounce(bio, share.has_failed(), dirty);
+                bindings::bio_put(bio);
+            }
+        }
+    }
+    share.finish(last)
+}
+
+/// The end of a bio that [`Template::submit`] has submitted for a request of type `T`.
+///
+/// # Safety
+///
+/// `bio` must have ended, its `bi_private` must be what `Template::submit` has put there, and it must
+/// not be used afterwards. Any context.
+pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
     // SAFETY: The block layer, or the file system that stood in for it, gives the bio back.
-    let bio = unsafe { EndedBio::from_raw(NonNull::new_unchecked(bio)) };
-    T::bio_ended(bio, share);
+    if let Some(request) = unsafe { end::<T>(bio, result(bio), |_| ()) } {
+        T::ended(request);
+    }
 }
 
 /// The end of a bio that is a part of an ioend, called from the worker that finishes ioends.
@@ -786,15 +866,14 @@ pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
 /// As for [`end_io`], for the bio of `ioend`, and the context must be allowed to sleep.
 pub unsafe fn ioend_end_io<T: Operations>(ioend: *mut bindings::iomap_ioend) -> u32 {
     // SAFETY: The ioend is valid until its bio is put.
-    let (bio, error) = unsafe { (&raw mut (*ioend).io_bio, (*ioend).io_error) };
-    // SAFETY: The bio is valid.
-    let vecs = unsafe { (*bio).bi_vcnt };
-    // SAFETY: `bi_private` holds the share, and this is the one time that it is taken back.
-    let share = unsafe { Share::<T>::from_raw((*bio).bi_private) };
+    let (bio, error, vecs) = unsafe {
+        let bio = &raw mut (*ioend).io_bio;
+        (bio, (*ioend).io_error, (*bio).bi_vcnt)
+    };
     // SAFETY: The ioend gives its bio back.
-    let bio = unsafe { EndedBio::from_raw(NonNull::new_unchecked(bio)) };
-    // SAFETY: Required of the caller.
-    let ctx = unsafe { MaySleep::assume() };
-    T::ioend_ended(bio, check(error), share, ctx);
+    if let Some(request) = unsafe { end::<T>(bio, check(error), T::at_ioend) } {
+        // SAFETY: Required of the caller.
+        T::ioend_ended(request, unsafe { MaySleep::assume() });
+    }
     u32::from(vecs)
 }

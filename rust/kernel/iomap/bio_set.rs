@@ -20,6 +20,7 @@
 
 use super::{
     bio::{
+        op,
         Bio,
         Contents,
         Empty,
@@ -29,7 +30,7 @@ use super::{
     check,
     context::MaySleep,
     device::BlockDevice,
-    flags::Opf,
+    flags::OpFlags,
     handover::{
         AtHandshake,
         Handshake, //
@@ -40,7 +41,10 @@ use super::{
         Puntable, //
     },
     iov_iter::IovIter,
-    kiocb::BusyIocb,
+    kiocb::{
+        BusyIocb,
+        Queued, //
+    },
     request::wake, //
 };
 use crate::{
@@ -162,9 +166,9 @@ impl<H: Header> HeaderSet<H> {
         &'static self,
         bdev: &BlockDevice,
         memory: &mut IovIter<'_>,
-        opf: Opf,
+        flags: OpFlags,
         max_vecs: u16,
-        iocb: &BusyIocb,
+        ioprio: u16,
         wait: Wait,
     ) -> Result<Unsubmitted<H, Empty>> {
         let gfp = match wait {
@@ -180,7 +184,7 @@ impl<H: Header> HeaderSet<H> {
             bindings::bio_alloc_bioset(
                 bdev.as_raw(),
                 vecs,
-                opf.into_raw(),
+                flags.into_raw() | op(memory),
                 gfp.as_raw(),
                 self.raw.get(),
             )
@@ -188,7 +192,7 @@ impl<H: Header> HeaderSet<H> {
         let raw = NonNull::new(raw).ok_or(EAGAIN)?;
         // SAFETY: The bio was allocated just now.
         let mut bio = unsafe { Bio::from_raw(raw) };
-        bio.set_ioprio(iocb.ioprio());
+        bio.set_ioprio(ioprio);
         // INVARIANT: The bio is from a set with front pad for `H`.
         Ok(Unsubmitted {
             bio,
@@ -225,7 +229,7 @@ impl<H: Header> Unsubmitted<H, Empty> {
     ) -> Result<Unsubmitted<H, Pinned>> {
         let bio = self.bio.pin(memory, bdev, alignment)?;
         // SAFETY: By the invariants there is room in front of the bio.
-        unsafe { (&raw mut (*pad::<H>(bio.as_raw())).pages).write(Pages::of(memory)) };
+        unsafe { (&raw mut (*pad::<H>(bio.as_raw())).pages).write(bio.pages()) };
         // INVARIANT: Written just now.
         Ok(Unsubmitted {
             bio,
@@ -286,13 +290,13 @@ impl<H: Header> Unsubmitted<H, Pinned> {
 
     /// As [`Bio::add_flags`].
     #[inline]
-    pub fn add_flags(&mut self, flags: Opf) {
+    pub fn add_flags(&mut self, flags: OpFlags) {
         self.bio.add_flags(flags);
     }
 
     /// As [`Bio::poll_for`].
     #[inline]
-    pub fn poll_for(&mut self, iocb: &mut BusyIocb) {
+    pub fn poll_for<O>(&mut self, iocb: &mut BusyIocb<O>) {
         self.bio.poll_for(iocb);
     }
 
@@ -321,11 +325,12 @@ impl<H: Header> Unsubmitted<H, Pinned> {
     /// Submits the bio and gives the request away; [`GivenAway::went_well`] or [`Header::punted`] goes
     /// on with it, maybe before this returns.
     #[inline(always)]
-    pub fn submit(self, header: H, ctx: MaySleep)
+    pub fn submit(self, header: H, ctx: MaySleep) -> Queued
     where
         H: GivenAway,
     {
         self.send(header, end_given::<H>, ctx);
+        Queued::new()
     }
 
     /// Submits the bio of a request that is not over before the submission has left it.
@@ -378,10 +383,13 @@ impl<H: Header> InFlight<H> {
     /// Leaves the request to its bio, which goes on with it when it ends. If it has ended by now,
     /// the request is returned.
     #[inline(always)]
-    pub fn leave(self) -> Option<Single<H>> {
+    pub fn leave(self) -> Result<Single<H>, Queued> {
         let this = ManuallyDrop::new(self);
+        if !this.handshake().leave() {
+            return Err(Queued::new());
+        }
         // INVARIANT: The bio has ended, and left the request to us.
-        this.handshake().leave().then_some(Single {
+        Ok(Single {
             bio: this.bio,
             _header: PhantomData,
         })
@@ -414,10 +422,17 @@ fn sleep(handshake: &Handshake, ctx: MaySleep) {
 ///
 /// `bio` has ended, its pages were given back, and it belongs to this value; it is from a
 /// `HeaderSet<H>` and its header is initialised.
-#[must_use = "the request is leaked unless it is completed"]
+#[must_use = "whoever waits for the request waits for ever"]
 pub struct Single<H: Header> {
     bio: *mut bindings::bio,
     _header: PhantomData<H>,
+}
+
+impl<H: Header> Drop for Single<H> {
+    #[cold]
+    fn drop(&mut self) {
+        crate::warn_on!(true);
+    }
 }
 
 // SAFETY: Nobody else refers to the bio, and the header is `Send`.
@@ -452,20 +467,41 @@ impl<H: Header> Single<H> {
         unsafe { (*pad::<H>(self.bio)).header.assume_init_mut() }
     }
 
-    /// Puts the bio and returns the description.
+    /// Takes the description out of the bio, which is put when the second value is dropped.
+    #[inline(always)]
+    pub fn into_parts(self) -> (H, Emptied) {
+        let bio = ManuallyDrop::new(self).bio;
+        // SAFETY: By the invariants the header is initialised; it is read once, as `self` ends.
+        let header = unsafe { (*pad::<H>(bio)).header.assume_init_read() };
+        // INVARIANT: Ours.
+        (header, Emptied(bio))
+    }
+
+    /// As [`Single::into_parts`], with the bio put at once.
     #[inline(always)]
     pub fn into_header(self) -> H {
-        // SAFETY: By the invariants the header is initialised; it is read once, as `self` ends.
-        let header = unsafe { (*pad::<H>(self.bio)).header.assume_init_read() };
-        // SAFETY: The bio is ours, and gone afterwards.
-        unsafe { bindings::bio_put(self.bio) };
-        header
+        self.into_parts().0
     }
 
     /// Lets [`Header::punted`] go on with the request on [`Header::queue`], or on the system's queue.
     #[cold]
     pub fn punt(self) {
         Punted::<H, false>(self).punt();
+    }
+}
+
+/// A bio that is not needed any more. It is put when this is dropped.
+///
+/// # Invariants
+///
+/// The bio is valid and belongs to this value.
+pub struct Emptied(*mut bindings::bio);
+
+impl Drop for Emptied {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: By the invariants.
+        unsafe { bindings::bio_put(self.0) };
     }
 }
 
@@ -539,7 +575,7 @@ unsafe impl<H: Header, const HELD: bool> RawWorkItem<0> for Punted<H, HELD> {
         F: FnOnce(*mut bindings::work_struct) -> bool,
     {
         // SAFETY: The front pad is ours.
-        let work = unsafe { (*pad::<H>(self.0.bio)).work.get() };
+        let work = unsafe { (*pad::<H>(ManuallyDrop::new(self).0.bio)).work.get() };
         // SAFETY: The field is valid for writes, nobody else refers to it, and the lock class is
         // static.
         unsafe {

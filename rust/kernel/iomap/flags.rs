@@ -40,12 +40,6 @@ macro_rules! flag_word {
                 Self(0)
             }
 
-            /// Takes a word from C; unknown bits are kept.
-            #[inline]
-            pub const fn from_raw(bits: $ty) -> Self {
-                Self(bits)
-            }
-
             /// Returns the word as C knows it.
             #[inline]
             pub const fn into_raw(self) -> $ty {
@@ -88,6 +82,25 @@ macro_rules! flag_word {
             }
         }
     };
+}
+
+/// Takes words of flags from C.
+macro_rules! from_raw {
+    ($($vis:vis $name:ident($ty:ty);)*) => { $(
+        impl $name {
+            /// Takes a word from C; unknown bits are kept.
+            #[inline]
+            $vis const fn from_raw(bits: $ty) -> Self {
+                Self(bits)
+            }
+        }
+    )* };
+}
+
+from_raw! {
+    pub CallerFlags(u32);
+    pub MapFlags(u16);
+    pub(super) IocbFlags(i32);
 }
 
 flag_word! {
@@ -138,8 +151,6 @@ flag_word! {
 flag_word! {
     /// What the file system is told about the operation it maps for (`iomap_begin` flags).
     pub struct BeginFlags(u32) {
-        /// Space is mapped for writing and must be allocated.
-        WRITE = bindings::IOMAP_WRITE,
         /// The mapping is for direct I/O.
         DIRECT = bindings::IOMAP_DIRECT,
         /// The file system must not block.
@@ -186,12 +197,9 @@ flag_word! {
 }
 
 flag_word! {
-    /// Operation and flags of a bio (`bi_opf`).
-    pub struct Opf(u32) {
-        /// Read from the device.
-        READ = bindings::req_op_REQ_OP_READ,
-        /// Write to the device.
-        WRITE = bindings::req_op_REQ_OP_WRITE,
+    /// Flags of a bio beside its operation (`bi_opf`), which follows from the memory that it is
+    /// filled with.
+    pub struct OpFlags(u32) {
         /// Somebody waits for this bio.
         SYNC = 1u64 << bindings::req_flag_bits___REQ_SYNC,
         /// More I/O is expected to follow at once.
@@ -200,8 +208,6 @@ flag_word! {
         FUA = 1u64 << bindings::req_flag_bits___REQ_FUA,
         /// The device must not tear this write.
         ATOMIC = 1u64 << bindings::req_flag_bits___REQ_ATOMIC,
-        /// The submitter polls for the completion.
-        POLLED = 1u64 << bindings::req_flag_bits___REQ_POLLED,
         /// Fail with `EAGAIN` rather than wait for a tag.
         NOWAIT = 1u64 << bindings::req_flag_bits___REQ_NOWAIT,
     }

@@ -11,6 +11,7 @@
 //! [`IovIterSource`]: crate::iov::IovIterSource
 //! [`IovIterDest`]: crate::iov::IovIterDest
 
+use super::context::MaySleep;
 use crate::{
     bindings,
     prelude::*, //
@@ -165,8 +166,8 @@ impl<'a> IovIter<'a> {
 
     /// Fills at most `len` bytes with zeroes and returns how many (`iov_iter_zero()`).
     ///
-    /// Does nothing for a source. May fault in user pages, so the context may sleep.
-    pub fn zero(&mut self, len: u64) -> usize {
+    /// Does nothing for a source. May fault in user pages.
+    pub fn zero(&mut self, len: u64, _ctx: MaySleep) -> usize {
         if self.is_source() {
             return 0;
         }

@@ -3,8 +3,9 @@
 //! Walking a file range mapping by mapping.
 //!
 //! A file system maps as much of a range as it can in one go. [`Iter`] asks it for the mapping at
-//! the current position, hands out a view of it that knows what is allowed with a mapping of that
-//! type, and tells the file system how far the work got when the next one is asked for.
+//! the current position, and tells it how far the work got when the next one is asked for. A
+//! [`Mapping`] is borrowed from the iterator, so it is gone when that moves on, and what it offers
+//! is what may be done with a mapping of its type.
 //!
 //! C headers: [`include/linux/iomap.h`](srctree/include/linux/iomap.h); `fs/iomap/iter.c`.
 
@@ -28,48 +29,34 @@ use crate::{
     types::Opaque, //
 };
 use core::{
-    ffi::c_void,
     marker::PhantomData,
     ops::Deref,
     ptr, //
 };
 
-/// What a mapping maps a range of the file to (`iomap.type`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
+/// What a range of the file is mapped to (`iomap.type`).
+#[derive(Clone, Copy)]
+pub enum Mapping<'m> {
     /// Nothing: reads as zeroes.
     Hole,
     /// Delayed allocation: space is promised, data is in the page cache only.
     Delalloc,
     /// Blocks of a device that hold the data.
-    Mapped,
+    Mapped(Extent<'m>),
     /// Blocks of a device that read as zeroes until they are converted.
-    Unwritten,
+    Unwritten(Extent<'m>),
     /// Memory that the file system keeps the data in.
-    Inline,
+    Inline(Inline<'m>),
     /// A type that this code does not know.
-    Unknown(u16),
-}
-
-impl Type {
-    #[inline]
-    fn from_raw(raw: u16) -> Self {
-        match u32::from(raw) {
-            bindings::IOMAP_HOLE => Self::Hole,
-            bindings::IOMAP_DELALLOC => Self::Delalloc,
-            bindings::IOMAP_MAPPED => Self::Mapped,
-            bindings::IOMAP_UNWRITTEN => Self::Unwritten,
-            bindings::IOMAP_INLINE => Self::Inline,
-            _ => Self::Unknown(raw),
-        }
-    }
+    Unknown,
 }
 
 /// A position in a range of a file, with the mapping found there (`struct iomap_iter`).
 ///
 /// # Invariants
 ///
-/// Holds a valid iterator. Its mapping is either zeroed or was filled in by the file system.
+/// Holds a valid iterator. Its mapping is either zeroed or was filled in by the file system, which has
+/// not been told that it is not needed any more.
 #[repr(transparent)]
 pub struct Place(Opaque<bindings::iomap_iter>);
 
@@ -80,11 +67,12 @@ pub struct Place(Opaque<bindings::iomap_iter>);
 ///
 /// # Invariants
 ///
-/// The inode, the callbacks and the private data of the iterator live as long as `'a`.
+/// `ops` are those of a [`MapOps`] that lasts for `'a`, and the iterator is over its inode, in its
+/// direction and with its private data.
 pub struct Iter<'a> {
     place: Place,
-    ops: MapOps<'a>,
-    _inode: PhantomData<&'a Inode>,
+    ops: *const bindings::iomap_ops,
+    _ops: PhantomData<MapOps<'a>>,
 }
 
 impl Deref for Iter<'_> {
@@ -115,47 +103,39 @@ unsafe fn zero(map: *mut bindings::iomap) {
     }
 }
 
-/// The pointer that a file system finds in `iomap_iter.private`.
-#[derive(Clone, Copy)]
-pub struct Private(*mut c_void);
-
-impl Private {
-    /// Takes the pointer of the caller of a request.
-    #[inline]
-    pub fn new(private: *mut c_void) -> Self {
-        Self(private)
-    }
-}
-
 impl<'a> Iter<'a> {
-    /// Runs `walk` with an iterator at byte `pos` of the file, with `len` bytes to go.
+    /// Runs `walk` with an iterator at byte `pos` of the file, with `len` bytes to go. The file system
+    /// is told `flags`, and whether it is a write.
     ///
     /// The iterator stays where it is, as file systems know its address.
     #[inline(always)]
     pub fn over<R>(
-        inode: &'a Inode,
+        ops: MapOps<'a>,
         pos: i64,
         len: u64,
         flags: BeginFlags,
-        private: Private,
-        ops: MapOps<'a>,
         walk: impl FnOnce(&mut Self) -> R,
     ) -> R {
         let mut this = Self {
             place: Place(Opaque::uninit()),
-            ops,
-            _inode: PhantomData,
+            ops: ops.as_raw(),
+            _ops: PhantomData,
         };
         let iter = this.as_raw();
+        let direction = if ops.is_write() {
+            bindings::IOMAP_WRITE
+        } else {
+            0
+        };
         // SAFETY: The memory is ours, and each field is written.
         unsafe {
             zero(&raw mut (*iter).iomap);
             zero(&raw mut (*iter).srcmap);
-            (&raw mut (*iter).inode).write(inode.as_raw());
+            (&raw mut (*iter).inode).write(ops.inode().as_raw());
             (&raw mut (*iter).pos).write(pos);
             (&raw mut (*iter).len).write(len);
-            (&raw mut (*iter).flags).write(flags.into_raw());
-            (&raw mut (*iter).private).write(private.0);
+            (&raw mut (*iter).flags).write(flags.into_raw() | direction);
+            (&raw mut (*iter).private).write(ops.private);
             (&raw mut (*iter).iter_start_pos).write(pos);
             (&raw mut (*iter).status).write(0);
             (&raw mut (*iter).fbatch).write(ptr::null_mut());
@@ -166,11 +146,21 @@ impl<'a> Iter<'a> {
 
     /// The callback that maps, if there is nothing to do at the end of a mapping, and nobody traces
     /// iterators, which `iomap_iter()` does.
+    ///
+    /// A file system with an `iomap_next` does both in there. It may name its `iomap_begin` as well,
+    /// and no `iomap_end`, to say that there is nothing else in it.
     #[inline(always)]
     fn begin_without_end(&self) -> bindings::iomap_iter_begin_fn {
-        self.ops
-            .begin_without_end()
-            .filter(|_| !trace::iterators_are_traced())
+        // SAFETY: The callbacks are valid by the invariants, and constant.
+        let (begin, end) = unsafe { ((*self.ops).iomap_begin, (*self.ops).iomap_end) };
+        begin.filter(|_| end.is_none() && !trace::iterators_are_traced())
+    }
+
+    /// Whether there is a mapping.
+    #[inline]
+    fn is_mapped(&self) -> bool {
+        // SAFETY: The iterator is valid.
+        unsafe { (*self.as_raw()).iomap.length != 0 }
     }
 
     /// Asks for the first mapping (`iomap_iter()`).
@@ -178,13 +168,14 @@ impl<'a> Iter<'a> {
     /// A file system that has nothing to do at the end of a mapping is asked directly.
     #[inline]
     pub fn begin(&mut self, ctx: MaySleep) -> Result<bool> {
-        let Some(begin) = self.begin_without_end() else {
-            return self.finish_and_begin(Ok(()), ctx);
+        let begin = match self.begin_without_end() {
+            Some(begin) if !self.is_mapped() => begin,
+            _ => return self.finish_and_begin(Ok(()), ctx),
         };
         let raw = self.as_raw();
         // SAFETY: The iterator and the callback are valid, and the context may sleep. The mapping
         // is zeroed.
-        check(unsafe {
+        let ret = unsafe {
             begin(
                 (*raw).inode,
                 (*raw).pos,
@@ -194,8 +185,23 @@ impl<'a> Iter<'a> {
                 &raw mut (*raw).iomap,
                 &raw mut (*raw).srcmap,
             )
-        })?;
+        };
+        if ret != 0 {
+            self.forget_mapping();
+        }
+        check(ret)?;
         Ok(true)
+    }
+
+    /// Makes sure that nobody finds what was mapped, nor ends it again.
+    #[cold]
+    fn forget_mapping(&mut self) {
+        let iter = self.as_raw();
+        // SAFETY: The iterator is ours.
+        unsafe {
+            zero(&raw mut (*iter).iomap);
+            zero(&raw mut (*iter).srcmap);
+        }
     }
 
     /// Asks for the mapping at the current position, after finishing the previous one.
@@ -230,7 +236,10 @@ impl<'a> Iter<'a> {
             }
         };
         // SAFETY: The iterator and the callbacks are valid, and the context may sleep.
-        let ret = unsafe { bindings::iomap_iter(self.as_raw(), self.ops.as_raw()) };
+        let ret = unsafe { bindings::iomap_iter(self.as_raw(), self.ops) };
+        if ret <= 0 {
+            self.forget_mapping();
+        }
         check(ret)?;
         Ok(ret > 0)
     }
@@ -241,18 +250,30 @@ impl<'a> Iter<'a> {
         // SAFETY: The iterator is valid.
         check(unsafe { bindings::iomap_iter_advance(self.as_raw(), bytes) })
     }
+}
 
-    /// Copies between the current inline mapping and `memory`, and returns how many bytes.
+/// Memory that a file system keeps a range of a file in.
+#[derive(Clone, Copy)]
+pub struct Inline<'m> {
+    place: &'m Place,
+}
+
+impl Inline<'_> {
+    /// Copies between the mapping and `memory`, and returns how many bytes.
     ///
-    /// A write past the end of the file zeroes what is between and moves the end; the caller holds
-    /// the lock that this needs (`i_rwsem`). Fails with `EIO` if the file system gave no memory.
-    pub fn copy_inline(&mut self, memory: &mut IovIter<'_>, _ctx: MaySleep) -> Result<usize> {
-        let raw = self.as_raw();
-        let (pos, length) = (self.pos(), self.length());
+    /// A write past the end of the file zeroes what is between and moves the end. Fails with `EIO` if
+    /// the file system gave no memory, and with `EINVAL` if the iterator goes in the other direction
+    /// than the memory.
+    pub fn copy(&self, memory: &mut IovIter<'_>, _ctx: MaySleep) -> Result<usize> {
+        let place = self.place;
+        let (pos, length) = (place.pos(), place.length());
         // SAFETY: The iterator is valid.
-        let map = unsafe { &(*raw).iomap };
+        let map = unsafe { &(*place.as_raw()).iomap };
         if map.inline_data.is_null() {
             return Err(EIO);
+        }
+        if memory.is_source() != place.is_write() {
+            return Err(EINVAL);
         }
         // CAST: Inline data is smaller than a page, and lies around `pos`.
         let at = |pos: i64| {
@@ -263,20 +284,20 @@ impl<'a> Iter<'a> {
         let length = length as usize;
 
         if memory.is_source() {
-            let inode = self.inode();
+            let inode = place.inode();
             let size = inode.size();
             if pos > size {
                 // SAFETY: The file system maps inline data from the start of the file, so the gap
                 // up to `pos` is within its buffer.
                 unsafe { at(size).write_bytes(0, pos.wrapping_sub(size) as usize) };
             }
-            // SAFETY: The mapping covers `length` bytes from `pos`, and the caller holds the lock
-            // for writing them.
+            // SAFETY: The mapping covers `length` bytes from `pos`, and as it is for writing, the
+            // locks for that are held.
             let copied =
                 unsafe { bindings::copy_from_iter(at(pos).cast(), length, memory.as_raw()) };
             if copied > 0 {
                 let end = pos.wrapping_add(copied as i64);
-                // SAFETY: The inode is valid, and the caller holds `i_rwsem`.
+                // SAFETY: The inode is valid, and its lock is held.
                 unsafe { bindings::iomap_inline_written(inode.as_raw(), end) };
             }
             Ok(copied)
@@ -306,11 +327,18 @@ impl Place {
         self.0.get()
     }
 
-    /// What the file system was told about the operation.
+    /// Whether the file system was asked for a mapping to write to.
     #[inline]
-    pub fn begin_flags(&self) -> BeginFlags {
+    pub fn is_write(&self) -> bool {
         // SAFETY: The iterator is valid.
-        BeginFlags::from_raw(unsafe { (*self.as_raw()).flags })
+        unsafe { (*self.as_raw()).flags & bindings::IOMAP_WRITE != 0 }
+    }
+
+    /// Whether the file system was asked not to block.
+    #[inline]
+    pub fn is_nowait(&self) -> bool {
+        // SAFETY: The iterator is valid.
+        unsafe { (*self.as_raw()).flags & bindings::IOMAP_NOWAIT != 0 }
     }
 
     /// The current position in the file, in bytes.
@@ -344,82 +372,62 @@ impl Place {
         // OVERFLOW: What a file system returns is not to be trusted with a panic; C wraps too.
         // CAST: Positions are not negative; the cast is what C does.
         let mut end = (map.offset as u64).wrapping_add(map.length);
-        if Type::from_raw(src.type_) != Type::Hole {
+        if self.has_source() {
             end = core::cmp::min(end, (src.offset as u64).wrapping_add(src.length));
         }
         core::cmp::min(len, end.wrapping_sub(pos as u64))
     }
 
-    /// What the current mapping maps to.
-    #[inline]
-    pub fn mapping_type(&self) -> Type {
+    /// The current mapping, until the iterator moves on.
+    #[inline(always)]
+    pub fn mapping(&self) -> Mapping<'_> {
         // SAFETY: The iterator is valid.
-        Type::from_raw(unsafe { (*self.as_raw()).iomap.type_ })
+        match u32::from(unsafe { (*self.as_raw()).iomap.type_ }) {
+            bindings::IOMAP_HOLE => Mapping::Hole,
+            bindings::IOMAP_DELALLOC => Mapping::Delalloc,
+            bindings::IOMAP_MAPPED => Mapping::Mapped(Extent { place: self }),
+            bindings::IOMAP_UNWRITTEN => Mapping::Unwritten(Extent { place: self }),
+            bindings::IOMAP_INLINE => Mapping::Inline(Inline { place: self }),
+            _ => Mapping::Unknown,
+        }
     }
 
     /// Whether what is there now has to be read from elsewhere.
     #[inline]
     fn has_source(&self) -> bool {
         // SAFETY: The iterator is valid.
-        Type::from_raw(unsafe { (*self.as_raw()).srcmap.type_ }) != Type::Hole
-    }
-
-    /// What the file system says about the current mapping.
-    #[inline]
-    pub fn flags(&self) -> MapFlags {
-        // SAFETY: The iterator is valid.
-        MapFlags::from_raw(unsafe { (*self.as_raw()).iomap.flags })
-    }
-
-    /// The blocks behind the current mapping.
-    ///
-    /// `None` if the file system named no device, which for a mapping with blocks is a bug of the
-    /// file system.
-    #[inline]
-    pub fn extent(&self) -> Option<Extent<'_>> {
-        // SAFETY: The iterator is valid.
-        let bdev = unsafe { (*self.as_raw()).iomap.bdev };
-        if bdev.is_null() {
-            return None;
-        }
-        Some(Extent {
-            place: self,
-            // SAFETY: The file system keeps the device of its mapping open.
-            bdev: unsafe { BlockDevice::from_raw(bdev) },
-        })
+        u32::from(unsafe { (*self.as_raw()).srcmap.type_ }) != bindings::IOMAP_HOLE
     }
 }
 
 /// Blocks of a device that a range of the file is mapped to.
 #[derive(Clone, Copy)]
-pub struct Extent<'a> {
-    place: &'a Place,
-    bdev: &'a BlockDevice,
+pub struct Extent<'m> {
+    place: &'m Place,
 }
 
-impl<'a> Extent<'a> {
+impl<'m> Extent<'m> {
     /// Where the mapping was found.
     #[inline]
-    pub fn place(&self) -> &'a Place {
+    pub(super) fn place(&self) -> &'m Place {
         self.place
     }
 
-    /// The device that holds the blocks.
+    /// The device that holds the blocks, or `None` if the file system named none, which is a bug of it.
     #[inline]
-    pub fn bdev(&self) -> &'a BlockDevice {
-        self.bdev
+    pub fn bdev(&self) -> Option<&'m BlockDevice> {
+        // SAFETY: The iterator is valid, and the file system keeps the device of its mapping open.
+        unsafe {
+            let bdev = (*self.place.as_raw()).iomap.bdev;
+            (!bdev.is_null()).then(|| BlockDevice::from_raw(bdev))
+        }
     }
 
     /// What the file system says about the mapping.
     #[inline]
     pub fn flags(&self) -> MapFlags {
-        self.place.flags()
-    }
-
-    /// What the mapping maps to.
-    #[inline]
-    pub fn mapping_type(&self) -> Type {
-        self.place.mapping_type()
+        // SAFETY: The iterator is valid.
+        MapFlags::from_raw(unsafe { (*self.place.as_raw()).iomap.flags })
     }
 
     /// The first byte of the file after the mapping.
@@ -459,11 +467,11 @@ impl<'a> Extent<'a> {
         addr.wrapping_add(pos as u64).wrapping_sub(offset as u64) >> SECTOR_SHIFT
     }
 
-    /// The largest bio in bytes (`iomap_max_bio_size()`).
+    /// The largest bio in bytes to `bdev`, the device of the mapping (`iomap_max_bio_size()`).
     #[inline]
-    pub fn max_bio_bytes(&self) -> usize {
+    pub fn max_bio_bytes(&self, bdev: &BlockDevice) -> usize {
         if self.flags().has(MapFlags::INTEGRITY) {
-            return self.bdev.max_integrity_bytes();
+            return bdev.max_integrity_bytes();
         }
         bindings::IOMAP_DIO_BIO_MAX_BYTES
     }

@@ -2,22 +2,38 @@
 
 //! The caller's I/O control block through the life of a request.
 //!
-//! Three types stand for the three things that may be done with a `struct kiocb`:
+//! A `struct kiocb` is a value of another type at each stage of its request:
+//!
+//! ```text
+//!       begin_dio()               end_io()             end_dio()
+//!  Iocb ----------> BusyIocb<DioOps> -----> BusyIocb<()> -----> DoneIocb --+--> complete()
+//!   |                                            |                         |
+//!   | answer()                                   | refuse()                | answer()
+//!   +--------------------> Answer <--------------+-------------------------+
+//! ```
 //!
 //! * [`Iocb`]: the request is being prepared, nothing depends on it yet.
-//! * [`BusyIocb`]: the request counts in `i_dio_count` of the inode.
+//! * [`BusyIocb`]: the request counts in `i_dio_count` of the inode. With [`DioOps`] the file system
+//!   is still to be told when the bios have ended.
 //! * [`DoneIocb`]: it no longer counts; what is left is the position and the completion.
+//! * [`Answer`]: what the caller of the request is returned.
 //!
-//! Each is consumed by the step to the next, so that `inode_dio_end()` comes exactly once, before
-//! the completion, and nothing of the kiocb is used after `ki_complete()`.
+//! Each is consumed by the step to the next, so the file system is told once, then
+//! `inode_dio_end()` comes once, and then the result is either returned or passed to
+//! `ki_complete()`, after which nothing of the kiocb is used. Who has nothing to return can only
+//! answer that the request was left to its bios ([`Queued`]).
 //!
 //! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h).
 
 use super::{
     check,
     context::MaySleep,
-    flags::IocbFlags,
+    flags::{
+        EndIoFlags,
+        IocbFlags, //
+    },
     inode::Inode,
+    ops::DioOps,
     read_once,
     write_once, //
 };
@@ -89,7 +105,7 @@ impl Iocb {
 
     /// The I/O priority of the request.
     #[inline]
-    pub(super) fn ioprio(&self) -> u16 {
+    pub fn ioprio(&self) -> u16 {
         // SAFETY: The kiocb is valid by the invariants.
         unsafe { (*self.as_raw()).ki_ioprio }
     }
@@ -171,12 +187,26 @@ impl Iocb {
         unsafe { bindings::iomap_dio_warn_collision(self.as_raw()) };
     }
 
-    /// Counts the request in `i_dio_count` (`inode_dio_begin()`).
+    /// Ends a request that was not begun, with this result: bytes, or a negative errno.
     #[inline]
-    pub fn begin_dio(self) -> BusyIocb {
+    pub fn answer(self, result: isize) -> Answer {
+        Answer(result)
+    }
+
+    /// As [`Iocb::answer`], with an error.
+    #[cold]
+    pub fn refuse(self, error: Error) -> Answer {
+        // CAST: An errno fits.
+        self.answer(error.to_errno() as isize)
+    }
+
+    /// Counts the request in `i_dio_count` (`inode_dio_begin()`). The file system is told with `ops`
+    /// when its bios have ended.
+    #[inline]
+    pub fn begin_dio(self, ops: DioOps) -> BusyIocb<DioOps> {
         self.inode().dio_begin();
         // INVARIANT: Counted just now.
-        BusyIocb(self)
+        BusyIocb { iocb: self, ops }
     }
 
     /// Takes over the count of a caller that has called `inode_dio_begin()` already.
@@ -185,38 +215,91 @@ impl Iocb {
     ///
     /// One count of `i_dio_count` of the file's inode must be left to the returned value.
     #[inline]
-    pub unsafe fn assume_dio_begun(self) -> BusyIocb {
+    pub unsafe fn assume_dio_begun(self) -> BusyIocb<()> {
         // INVARIANT: Required of the caller.
-        BusyIocb(self)
+        BusyIocb {
+            iocb: self,
+            ops: (),
+        }
     }
 }
 
 /// A kiocb whose request counts in `i_dio_count`.
 ///
-/// Dropping it gives the count back.
+/// Dropping it gives the count back, but whoever waits for the request waits for ever, so that is
+/// warned of.
 ///
 /// # Invariants
 ///
-/// One count of `i_dio_count` of the file's inode belongs to this value.
-pub struct BusyIocb(Iocb);
+/// One count of `i_dio_count` of the file's inode belongs to this value. The callbacks of `O`, if it
+/// has any, are those of the request and were not told of its end.
+#[must_use = "whoever waits for the request waits for ever"]
+pub struct BusyIocb<O> {
+    iocb: Iocb,
+    ops: O,
+}
 
-// SAFETY: A kiocb is completed on another thread than it was submitted from by design.
-unsafe impl Send for BusyIocb {}
+// SAFETY: Nothing that is done with a kiocb, which belongs to this value, depends on the thread: C
+// completes it wherever the last bio ends.
+unsafe impl<O: Send> Send for BusyIocb<O> {}
 
-impl Deref for BusyIocb {
+impl<O> Deref for BusyIocb<O> {
     type Target = Iocb;
 
     #[inline]
     fn deref(&self) -> &Iocb {
-        &self.0
+        &self.iocb
     }
 }
 
-impl BusyIocb {
+impl BusyIocb<DioOps> {
+    /// How the file system takes part in the request.
+    #[inline]
+    pub(super) fn ops(&self) -> DioOps {
+        self.ops
+    }
+
+    /// Tells the file system that all bios have ended, before anything else is done about it.
+    ///
+    /// `size` is in bytes, whether they made it or not; `error` is zero or a negative errno.
+    /// Without a callback the result is `error`; with one, what the callback says, even if it
+    /// swallows the error.
+    #[inline(always)]
+    pub fn end_io(
+        self,
+        size: isize,
+        error: c_int,
+        flags: impl FnOnce() -> EndIoFlags,
+    ) -> (BusyIocb<()>, c_int) {
+        // SAFETY: By the invariants the kiocb is valid, and the callbacks, which are its own, were
+        // not told yet.
+        let ret = unsafe { self.ops.end_io(self.as_raw(), size, error, flags) };
+        (self.untold(), ret)
+    }
+
+    /// Goes on without telling the file system: no bio was submitted.
+    #[inline]
+    fn untold(self) -> BusyIocb<()> {
+        // INVARIANT: The count goes over to the new value.
+        BusyIocb {
+            // SAFETY: The destructor of the old value, which would give the count back, does not run.
+            iocb: unsafe { ptr::read(&ManuallyDrop::new(self).iocb) },
+            ops: (),
+        }
+    }
+
+    /// As [`BusyIocb::<()>::refuse`], for a request without bios.
+    #[cold]
+    pub fn refuse(self, error: Error) -> Answer {
+        self.untold().refuse(error)
+    }
+}
+
+impl<O> BusyIocb<O> {
     /// As [`Iocb::stop_polling`].
     #[inline]
     pub fn stop_polling(&mut self) {
-        self.0.stop_polling();
+        self.iocb.stop_polling();
     }
 
     /// Says that there is no bio to poll any more.
@@ -225,13 +308,6 @@ impl BusyIocb {
         // SAFETY: The field is valid, only we write to it, and whoever polls reads it with
         // `READ_ONCE()`.
         unsafe { write_once(&raw mut (*self.as_raw()).private, ptr::null_mut()) };
-    }
-
-    /// What a submitter needs that waits, after all, for a request that is polled for.
-    #[inline]
-    pub fn poller(&self) -> Poller {
-        // INVARIANT: The kiocb is valid until the request is over.
-        Poller(self.as_raw())
     }
 
     /// Drops pages of the `written` bytes that were cached while the write was under way.
@@ -246,44 +322,43 @@ impl BusyIocb {
         // SAFETY: The kiocb is valid, and the context may sleep.
         unsafe { bindings::kiocb_invalidate_post_direct_write(self.as_raw(), written) };
     }
+}
 
+impl BusyIocb<()> {
     /// Gives the count back (`inode_dio_end()`).
     #[inline]
     pub fn end_dio(self) -> DoneIocb {
         self.inode().dio_end();
         // SAFETY: The destructor, which would give the count back again, does not run.
-        DoneIocb(unsafe { ptr::read(&ManuallyDrop::new(self).0) })
+        DoneIocb(unsafe { ptr::read(&ManuallyDrop::new(self).iocb) })
+    }
+
+    /// Ends a request that was not submitted after all.
+    #[cold]
+    pub fn refuse(self, error: Error) -> Answer {
+        // CAST: An errno fits.
+        self.end_dio().answer(error.to_errno() as isize)
     }
 }
 
-impl Drop for BusyIocb {
-    #[inline]
+impl<O> Drop for BusyIocb<O> {
+    #[cold]
     fn drop(&mut self) {
+        crate::warn_on!(true);
         self.inode().dio_end();
     }
 }
 
-/// Looks for the end of a polled bio, which nobody is told about.
-///
-/// # Invariants
-///
-/// The kiocb is valid until its request is over.
-pub struct Poller(*mut bindings::kiocb);
+/// A kiocb whose request no longer counts in `i_dio_count`.
+#[must_use = "whoever waits for the request waits for ever"]
+pub struct DoneIocb(Iocb);
 
-impl Poller {
-    /// Polls once (`iocb_bio_iopoll()`).
-    ///
-    /// # Safety
-    ///
-    /// The request must not be over.
-    pub(super) unsafe fn poll(&self, _ctx: MaySleep) {
-        // SAFETY: The kiocb is valid, and what it says of a bio is checked under RCU.
-        unsafe { bindings::iocb_bio_iopoll(self.0, ptr::null_mut(), 0) };
+impl Drop for DoneIocb {
+    #[cold]
+    fn drop(&mut self) {
+        crate::warn_on!(true);
     }
 }
-
-/// A kiocb whose request no longer counts in `i_dio_count`.
-pub struct DoneIocb(Iocb);
 
 impl Deref for DoneIocb {
     type Target = Iocb;
@@ -317,15 +392,61 @@ impl DoneIocb {
 
     /// Calls `ki_complete()` with `result`: bytes, or a negative errno.
     ///
-    /// Any context. The kiocb is its owner's again, who may free it at once.
+    /// For a request that its caller was told is queued. Any context. The kiocb is its owner's again,
+    /// who may free it at once.
     #[inline]
     pub fn complete(self, result: isize) {
-        let raw = self.as_raw();
+        let raw = ManuallyDrop::new(self).as_raw();
         // SAFETY: The kiocb is valid.
         if let Some(ki_complete) = unsafe { (*raw).ki_complete } {
             // SAFETY: By the invariants the request is ours to complete, and `self` was consumed.
             // CAST: `long` and `ssize_t` have the same size.
             unsafe { ki_complete(raw, result as c_long) };
         }
+    }
+
+    /// Leaves `result` to the caller, who is still there: bytes, or a negative errno.
+    #[inline]
+    pub fn answer(self, result: isize) -> Answer {
+        let _ = ManuallyDrop::new(self);
+        Answer(result)
+    }
+}
+
+/// A request was left to its bios: the last one to end completes it.
+#[must_use = "whoever waits for the request waits for ever"]
+pub struct Queued(());
+
+impl Queued {
+    /// Says so when a request is handed over.
+    #[inline]
+    pub(super) fn new() -> Self {
+        Self(())
+    }
+
+    /// Tells the caller (`-EIOCBQUEUED`).
+    #[inline]
+    pub fn answer(self) -> Answer {
+        // CAST: A small number.
+        Answer(-(bindings::EIOCBQUEUED as isize))
+    }
+}
+
+/// What the caller of a request is returned, which is the end of the request for whoever served it.
+#[must_use = "whoever waits for the request waits for ever"]
+pub struct Answer(isize);
+
+impl Answer {
+    /// Bytes, a negative errno, or `-EIOCBQUEUED`.
+    #[inline]
+    pub fn into_raw(self) -> isize {
+        ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for Answer {
+    #[cold]
+    fn drop(&mut self) {
+        crate::warn_on!(true);
     }
 }

@@ -9,53 +9,73 @@
 
 use super::{
     flags::EndIoFlags,
-    kiocb::BusyIocb, //
+    inode::Inode,
+    iov_iter::IovIter, //
 };
 use crate::{
     bindings,
     prelude::*, //
 };
 use core::{
-    marker::PhantomData,
+    ffi::c_void,
     ptr::NonNull, //
 };
 
-/// How the file system maps a range of the file (`struct iomap_ops`).
+/// How the file system maps ranges of a file for one transfer (`struct iomap_ops`, and what its
+/// callbacks expect).
 ///
 /// # Invariants
 ///
-/// Points at valid callbacks for the duration of `'a`.
-#[derive(Clone, Copy)]
-pub struct MapOps<'a>(NonNull<bindings::iomap_ops>, PhantomData<&'a ()>);
+/// For the duration of `'a` the callbacks are valid, `private` is what they expect to find in
+/// `iomap_iter.private`, and the locks are held that they need for direct I/O on `inode`: for a write
+/// if `write`, for a read otherwise.
+pub struct MapOps<'a> {
+    ops: NonNull<bindings::iomap_ops>,
+    inode: &'a Inode,
+    pub(super) private: *mut c_void,
+    write: bool,
+}
 
-impl MapOps<'_> {
+impl<'a> MapOps<'a> {
     /// Borrows the callbacks from C.
     ///
     /// # Safety
     ///
-    /// `ops` must point at valid callbacks for the duration of the lifetime.
-    #[inline]
-    pub unsafe fn from_raw(ops: *const bindings::iomap_ops) -> Self {
-        // SAFETY: A valid pointer is not NULL.
-        let ops = unsafe { NonNull::new_unchecked(ops.cast_mut()) };
+    /// For the duration of the lifetime `ops` must point at valid callbacks, `private` be what they
+    /// expect, and the caller hold the locks on the inode that they need for direct I/O with
+    /// `memory`.
+    #[inline(always)]
+    pub unsafe fn from_raw(
+        ops: *const bindings::iomap_ops,
+        inode: &'a Inode,
+        private: *mut c_void,
+        memory: &IovIter<'_>,
+    ) -> Self {
         // INVARIANT: Required of the caller.
-        Self(ops, PhantomData)
+        Self {
+            // SAFETY: A valid pointer is not NULL.
+            ops: unsafe { NonNull::new_unchecked(ops.cast_mut()) },
+            inode,
+            private,
+            write: memory.is_source(),
+        }
+    }
+
+    /// The inode of the file.
+    #[inline]
+    pub fn inode(&self) -> &'a Inode {
+        self.inode
+    }
+
+    /// Whether data goes to the file.
+    #[inline]
+    pub fn is_write(&self) -> bool {
+        self.write
     }
 
     #[inline]
-    pub(super) fn as_raw(self) -> *const bindings::iomap_ops {
-        self.0.as_ptr()
-    }
-
-    /// The callback that maps, of a file system that has nothing to do at the end of a mapping.
-    ///
-    /// One with an `iomap_next` does both in there. It may name its `iomap_begin` as well, and no
-    /// `iomap_end`, to say that there is nothing else in it.
-    #[inline]
-    pub(super) fn begin_without_end(self) -> bindings::iomap_iter_begin_fn {
-        // SAFETY: The callbacks are valid by the invariants, and constant.
-        let ops = unsafe { self.0.as_ref() };
-        ops.iomap_begin.filter(|_| ops.iomap_end.is_none())
+    pub(super) fn as_raw(&self) -> *const bindings::iomap_ops {
+        self.ops.as_ptr()
     }
 }
 
@@ -116,23 +136,22 @@ impl DioOps {
         self.bio_set().is_some() || self.submit_io().is_some()
     }
 
-    /// Tells the file system that all bios have ended, before anything else is done about it.
+    /// Calls the callback that is told that all bios have ended.
     ///
-    /// `size` is in bytes, whether they made it or not; `error` is zero or a negative errno.
-    /// Without a callback the result is `error`; with one, what the callback says, even if it
-    /// swallows the error.
-    #[inline]
-    pub fn end_io(
+    /// # Safety
+    ///
+    /// `iocb` must be the valid kiocb of the request that the callbacks came with. Once for a request.
+    #[inline(always)]
+    pub(super) unsafe fn end_io(
         &self,
-        iocb: &BusyIocb,
+        iocb: *mut bindings::kiocb,
         size: isize,
         error: c_int,
         flags: impl FnOnce() -> EndIoFlags,
     ) -> c_int {
         match self.get().and_then(|ops| ops.end_io) {
-            // SAFETY: The kiocb is valid, and the callback is called once, by the one owner of
-            // the finished request.
-            Some(end_io) => unsafe { end_io(iocb.as_raw(), size, error, flags().into_raw()) },
+            // SAFETY: Required of the caller.
+            Some(end_io) => unsafe { end_io(iocb, size, error, flags().into_raw()) },
             None => error,
         }
     }

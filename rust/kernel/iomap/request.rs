@@ -7,28 +7,33 @@
 //! follows from the type of the handle:
 //!
 //! ```text
-//!  Prepared --start()--> Submitter --seal()--+--> HandOver::Complete(Unique)   all bios ended
-//!                            |               +--> HandOver::Queued             the last bio owns it
-//!                            | share()       +--> HandOver::Wait(Waiter) --wait()--> Unique
+//!  Prepared --start()--> Submitter --seal()--+--> Ok(Unique)       all bios ended
+//!                            |               +--> Err(Queued)      the last bio owns it
+//!                            |
+//!                            +----wait()----------> Unique         once all bios have ended
+//!                            |
+//!                            | share()
 //!                            v
-//!                          Share --finish()--+--> None                         others are left,
-//!                                            |                                 or the waiter has it
-//!                                            +--> Some(Unique)
+//!                          Share --finish()--+--> Some(Unique)
+//!                                            +--> None             others are left,
+//!                                                                  or the submitter has it
 //! ```
 //!
 //! * [`Prepared`]: allocated, no bio yet. Dropping it frees it.
 //! * [`Submitter`]: the submission. It alone can make shares, and ends by sealing the request: the
 //!   description of what was submitted becomes part of the request and belongs to whoever
 //!   completes it.
-//! * [`Share`]: one bio in flight. It sees what all bios need and may record an error.
+//! * [`Share`]: one bio in flight, which knows how it was filled and may record an error.
 //! * [`Unique`]: the request after its last reference. Nobody else can see it.
-//! * [`Waiter`]: a submitter that waits until the last bio has handed the request back.
 //!
 //! In C this is the comment with cases (a), (b) and (c) at the end of `__iomap_dio_rw()`, and the
 //! rule that after its reference was dropped nobody touches the dio.
 
 use super::{
-    bio::EndedBio,
+    bio::{
+        Buffers,
+        Pages, //
+    },
     check,
     context::MaySleep,
     handover::{
@@ -40,7 +45,10 @@ use super::{
         DoneQueue,
         Puntable, //
     },
-    kiocb::Poller, //
+    kiocb::{
+        Iocb,
+        Queued, //
+    },
 };
 use crate::{
     alloc::flags::GFP_KERNEL,
@@ -68,31 +76,35 @@ use core::{
     },
 };
 
-/// What a kind of request does when its bios end.
+/// What a kind of request does when its bios have ended.
 pub trait Operations: Sized + 'static {
-    /// What every ending bio needs to know. Fixed before the first bio is submitted.
-    type Shared: Sync + Send + 'static;
-
     /// What the owner of the finished request needs to know. Fixed when submission is over.
     type Sealed: Send + 'static;
 
     /// Where the memory of such requests comes from.
     fn cache() -> &'static Cache<Self>;
 
-    /// A bio of the request has ended. Any context, the hard interrupt included.
-    fn bio_ended(bio: EndedBio, share: Share<Self>);
+    /// The kiocb of the request, which names its work queue and is polled.
+    fn iocb(sealed: &Self::Sealed) -> Option<&Iocb>;
 
-    /// A bio of the request has ended and an ioend worker hands it over.
-    fn ioend_ended(bio: EndedBio, result: Result, share: Share<Self>, ctx: MaySleep);
+    /// The last bio of the request has ended. Any context, the hard interrupt included.
+    fn ended(request: Unique<Self>);
 
-    /// The work queue that a request is punted to.
-    fn queue(sealed: &Self::Sealed) -> Option<DoneQueue<'_>>;
+    /// The last bio of the request was ended by a worker for ioends, also if somebody waits for it.
+    fn at_ioend(sealed: &mut Self::Sealed);
+
+    /// As [`Operations::ended`], after [`Operations::at_ioend`], by that worker.
+    fn ioend_ended(request: Unique<Self>, ctx: MaySleep);
 
     /// The request runs on the work queue that it was punted to.
     fn punted(request: Unique<Self>, ctx: MaySleep);
 }
 
 /// Memory for requests of one kind (`struct kmem_cache`).
+///
+/// # Invariants
+///
+/// The pointer is NULL until the cache was made, and does not change after.
 pub struct Cache<T: Operations> {
     raw: UnsafeCell<*mut bindings::kmem_cache>,
     _kind: PhantomData<T>,
@@ -110,6 +122,7 @@ impl<T: Operations> Default for Cache<T> {
 impl<T: Operations> Cache<T> {
     /// A cache that has no memory yet: [`Cache::init`] comes first.
     pub const fn new() -> Self {
+        // INVARIANT: NULL.
         Self {
             raw: UnsafeCell::new(ptr::null_mut()),
             _kind: PhantomData,
@@ -120,7 +133,8 @@ impl<T: Operations> Cache<T> {
     ///
     /// # Safety
     ///
-    /// Must be called at most once, before any use of the cache (from an initcall).
+    /// Must be called at most once, before any use of the cache (from an initcall). It is never
+    /// destroyed, so it must be part of the kernel, not of a module.
     pub unsafe fn init(&'static self, name: &'static CStr) -> Result {
         let mut args = bindings::kmem_cache_args {
             // CAST: A power of two, and small.
@@ -143,13 +157,14 @@ impl<T: Operations> Cache<T> {
             return Err(ENOMEM);
         }
         // SAFETY: By the requirement nobody looks at the field yet.
+        // INVARIANT: Once, by the requirement.
         unsafe { *self.raw.get() = cache };
         Ok(())
     }
 
     #[inline]
     fn alloc(&self) -> Result<NonNull<Inner<T>>> {
-        // SAFETY: The field does not change any more.
+        // SAFETY: By the invariants the field does not change.
         let cache = unsafe { *self.raw.get() };
         if cache.is_null() {
             return Err(ENOMEM);
@@ -173,7 +188,8 @@ struct Inner<T: Operations> {
     mark: usize,
     /// References, the first error and the task that waits.
     protocol: Protocol,
-    shared: T::Shared,
+    /// How its bios were filled.
+    buffers: Buffers,
     /// Written by `Submitter::seal`, before the submission drops its reference.
     sealed: UnsafeCell<MaybeUninit<T::Sealed>>,
     /// Initialised when the request is punted, which few are.
@@ -189,23 +205,10 @@ pub struct Prepared<T: Operations>(NonNull<Inner<T>>);
 
 impl<T: Operations> Drop for Prepared<T> {
     fn drop(&mut self) {
-        // SAFETY: By the invariants nobody else refers to the memory.
+        // SAFETY: By the invariants nobody else refers to the memory. Of which cache it is, `kfree()`
+        // knows: who asked for the request is not asked again.
         unsafe { bindings::kfree(self.0.as_ptr().cast()) };
     }
-}
-
-/// Frees a request, and what is shared with its bios.
-///
-/// # Safety
-///
-/// Nobody else may refer to the request, and `sealed` must not hold anything.
-#[inline]
-unsafe fn free<T: Operations>(inner: NonNull<Inner<T>>) {
-    // SAFETY: The request is ours alone and initialised.
-    unsafe { ptr::drop_in_place(&raw mut (*inner.as_ptr()).shared) };
-    // SAFETY: The memory is from a slab cache, of which `kfree()` knows itself: who asked for the
-    // request is not asked again whose it is.
-    unsafe { bindings::kfree(inner.as_ptr().cast()) };
 }
 
 impl<T: Operations> Prepared<T> {
@@ -224,22 +227,23 @@ impl<T: Operations> Prepared<T> {
         Ok(Self(inner))
     }
 
-    /// Begins submission. `shared` is what every ending bio needs to know.
+    /// Begins submission, of bios that are all filled alike.
     #[inline]
-    pub fn start(self, shared: T::Shared) -> Submitter<T> {
+    pub fn start(self, buffers: Buffers) -> Submitter<T> {
         let inner = ManuallyDrop::new(self).0;
         // SAFETY: The memory is ours. `sealed` and `work` may stay uninitialised.
-        unsafe { (&raw mut (*inner.as_ptr()).shared).write(shared) };
+        unsafe { (&raw mut (*inner.as_ptr()).buffers).write(buffers) };
         Submitter {
             inner,
             shares: Cell::new(0),
+            polled: Cell::new(false),
         }
     }
 }
 
 /// The submission of a request.
 ///
-/// Dropping it instead of sealing it leaks the request: its bios may be in flight.
+/// Dropping it instead of sealing it leaks the request, as its bios may be in flight, and is warned of.
 ///
 /// # Invariants
 ///
@@ -249,17 +253,15 @@ impl<T: Operations> Prepared<T> {
 pub struct Submitter<T: Operations> {
     inner: NonNull<Inner<T>>,
     shares: Cell<i32>,
+    /// One of the bios ends only if somebody polls for it.
+    polled: Cell<bool>,
 }
 
-/// What is left for the submitter to do when the request is sealed.
-#[must_use]
-pub enum HandOver<T: Operations> {
-    /// All bios have ended: complete the request here.
-    Complete(Unique<T>),
-    /// Bios are in flight. The last to end completes the request; it may be gone by now.
-    Queued,
-    /// Bios are in flight, and the last to end hands the request back.
-    Wait(Waiter<T>),
+impl<T: Operations> Drop for Submitter<T> {
+    #[cold]
+    fn drop(&mut self) {
+        crate::warn_on!(true);
+    }
 }
 
 impl<T: Operations> Submitter<T> {
@@ -269,10 +271,16 @@ impl<T: Operations> Submitter<T> {
         unsafe { self.inner.as_ref() }
     }
 
-    /// What every ending bio is told.
+    /// How the bios are filled.
     #[inline]
-    pub fn shared(&self) -> &T::Shared {
-        &self.inner().shared
+    pub(super) fn buffers(&self) -> Buffers {
+        self.inner().buffers
+    }
+
+    /// Notes that one of the bios has to be polled for.
+    #[inline]
+    pub(super) fn set_polled(&self) {
+        self.polled.set(true);
     }
 
     /// Makes the reference of a bio that is about to be submitted.
@@ -296,26 +304,74 @@ impl<T: Operations> Submitter<T> {
         self.inner().protocol.record_error(error.to_errno());
     }
 
-    /// Ends submission. With `wait` the last bio hands the request back to this task.
+    /// Ends submission: the last bio to end completes the request, unless all have ended by now.
     #[inline]
-    pub fn seal(self, sealed: T::Sealed, wait: bool) -> HandOver<T> {
+    pub fn seal(self, sealed: T::Sealed) -> Result<Unique<T>, Queued> {
+        match self.hand_over(sealed, None::<fn() -> *mut c_void>) {
+            // INVARIANT: Only our references were left, and the request was sealed.
+            (inner, AtSeal::Request) => Ok(Unique { inner }),
+            (_, AtSeal::Nothing | AtSeal::Waiting) => Err(Queued::new()),
+        }
+    }
+
+    /// Ends submission, and waits, uninterruptibly and accounted as I/O, until all bios have ended.
+    ///
+    /// A polled bio ends only if somebody looks for it. The caller of the request does not, as long
+    /// as we wait, so we do.
+    pub fn wait(self, sealed: T::Sealed, ctx: MaySleep) -> Unique<T> {
+        let polled = match T::iocb(&sealed) {
+            Some(iocb) if self.polled.get() => Some(iocb.as_raw()),
+            _ => None,
+        };
+        let task = || crate::task::Task::current_raw().cast::<c_void>();
+        let inner = match self.hand_over(sealed, Some(task)) {
+            (inner, AtSeal::Request) => inner,
+            (inner, AtSeal::Nothing | AtSeal::Waiting) => {
+                // SAFETY: The last share leaves the request to us, so it is valid, and its kiocb.
+                unsafe { sleep(&inner.as_ref().protocol, polled, ctx) };
+                inner
+            }
+        };
+        // INVARIANT: The last reference is gone, and its owner has left the request to us.
+        Unique { inner }
+    }
+
+    #[inline(always)]
+    fn hand_over(
+        self,
+        sealed: T::Sealed,
+        waiter: Option<impl FnOnce() -> *mut c_void>,
+    ) -> (NonNull<Inner<T>>, AtSeal) {
         let this = ManuallyDrop::new(self);
         let inner = this.inner;
         // SAFETY: Our references were not dropped yet. By the invariants `sealed` was not written
         // before, and only the owner of the last reference looks at it.
         unsafe { (*inner.as_ref().sealed.get()).write(sealed) };
-
-        let waiter = wait.then_some(|| crate::task::Task::current_raw().cast::<c_void>());
         // SAFETY: As above. The protocol does not look at the request after it has dropped them.
         let protocol = &unsafe { inner.as_ref() }.protocol;
-        match protocol.seal(this.shares.get(), waiter) {
-            // INVARIANT: Only our references were left, and the request was sealed.
-            AtSeal::Request => HandOver::Complete(Unique { inner }),
-            AtSeal::Nothing => HandOver::Queued,
-            // INVARIANT: This task was named, so the last share hands the request back.
-            AtSeal::Waiting => HandOver::Wait(Waiter { inner }),
+        (inner, protocol.seal(this.shares.get(), waiter))
+    }
+}
+
+/// Sleeps until the request has been handed back, and polls for its bios meanwhile if `polled`.
+///
+/// # Safety
+///
+/// `polled` must be the kiocb of the request.
+unsafe fn sleep(protocol: &Protocol, polled: Option<*mut bindings::kiocb>, ctx: MaySleep) {
+    if let Some(iocb) = polled {
+        while !protocol.is_handed_back() {
+            // SAFETY: The request is not over, so its kiocb is valid. What that says of a bio is checked
+            // under RCU. The context may sleep, and the state is set back when the time is over.
+            unsafe {
+                bindings::iocb_bio_iopoll(iocb, ptr::null_mut(), 0);
+                // Not at once again: other bios may need this processor to end.
+                bindings::iomap_dio_set_uninterruptible();
+                bindings::io_schedule_timeout(1);
+            }
         }
     }
+    ctx.sleep_until(|| protocol.is_handed_back());
 }
 
 /// Wakes the task that waits for a request, once it was handed back.
@@ -340,7 +396,7 @@ pub(super) unsafe fn wake(task: *mut c_void, hand_back: impl FnOnce()) {
 ///
 /// Owns a reference.
 #[must_use = "a request is never completed while a share is left"]
-pub struct Share<T: Operations> {
+pub(super) struct Share<T: Operations> {
     inner: NonNull<Inner<T>>,
 }
 
@@ -374,35 +430,30 @@ impl<T: Operations> Share<T> {
         unsafe { self.inner.as_ref() }
     }
 
-    /// What every ending bio is told.
+    /// How its bio was filled.
     #[inline]
-    pub fn shared(&self) -> &T::Shared {
-        &self.inner().shared
+    pub(super) fn buffers(&self) -> Buffers {
+        self.inner().buffers
     }
 
     /// Records that the bio has failed. The first error of a request wins.
     #[inline]
-    pub fn record_error(&self, error: Error) {
+    pub(super) fn record_error(&self, error: Error) {
         self.inner().protocol.record_error(error.to_errno());
     }
 
     /// Whether any bio has failed, this one included.
     #[inline]
-    pub fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         self.inner().protocol.has_failed()
     }
 
     /// Drops the reference. Returns the request if it was the last, unless a task waits for it,
-    /// which is woken and owns the request from then on.
+    /// which is woken and owns the request from then on. `last` has the last word on what submission
+    /// has left behind: it is called if the reference was the last, before anybody else gets the
+    /// request.
     #[inline]
-    pub fn finish(self) -> Option<Unique<T>> {
-        self.finish_with(|_| ())
-    }
-
-    /// As [`Share::finish`], with a last word on what submission has left behind: `last` is called
-    /// if the reference was the last, before anybody else gets the request.
-    #[inline]
-    pub fn finish_with(self, last: impl FnOnce(&mut T::Sealed)) -> Option<Unique<T>> {
+    pub(super) fn finish(self, last: impl FnOnce(&mut T::Sealed)) -> Option<Unique<T>> {
         let inner = ManuallyDrop::new(self).inner;
         // SAFETY: Our reference keeps the request until it is dropped here. If it was not the last,
         // the protocol does not look at the request any more.
@@ -425,62 +476,21 @@ impl<T: Operations> Share<T> {
     }
 }
 
-/// A submitter that waits for the last bio.
-///
-/// # Invariants
-///
-/// The request was sealed with this task as the one that waits.
-#[must_use = "the request is leaked unless it is waited for"]
-pub struct Waiter<T: Operations> {
-    inner: NonNull<Inner<T>>,
-}
-
-impl<T: Operations> Waiter<T> {
-    /// Waits, uninterruptibly and accounted as I/O, until the request is ours.
-    ///
-    /// A polled bio ends only if somebody looks for it. The caller of the request does not, as long
-    /// as we wait, so with a `poller` we do.
-    #[inline]
-    pub fn wait(self, poller: Option<Poller>, ctx: MaySleep) -> Unique<T> {
-        // SAFETY: The last share leaves the request to us, so it is valid.
-        let protocol = &unsafe { self.inner.as_ref() }.protocol;
-        // SAFETY: The request is not over before it is ours.
-        unsafe { sleep(protocol, poller, ctx) };
-        // INVARIANT: The last reference is gone and its owner has let go of the request.
-        Unique { inner: self.inner }
-    }
-}
-
-/// Sleeps until the request has been handed back.
-///
-/// # Safety
-///
-/// The kiocb of `poller` must be that of the request.
-unsafe fn sleep(protocol: &Protocol, poller: Option<Poller>, ctx: MaySleep) {
-    if let Some(poller) = poller {
-        while !protocol.is_handed_back() {
-            // SAFETY: The request is not over.
-            unsafe { poller.poll(ctx) };
-            // Not at once again: other bios may need this processor to end.
-            //
-            // SAFETY: The context may sleep, and the state is set back when the time is over.
-            unsafe {
-                bindings::iomap_dio_set_uninterruptible();
-                bindings::io_schedule_timeout(1);
-            }
-        }
-    }
-    ctx.sleep_until(|| protocol.is_handed_back());
-}
-
 /// A request whose bios have all ended.
 ///
 /// # Invariants
 ///
 /// The request is sealed and nobody else refers to it.
-#[must_use = "the request is leaked unless it is completed"]
+#[must_use = "whoever waits for the request waits for ever"]
 pub struct Unique<T: Operations> {
     inner: NonNull<Inner<T>>,
+}
+
+impl<T: Operations> Drop for Unique<T> {
+    #[cold]
+    fn drop(&mut self) {
+        crate::warn_on!(true);
+    }
 }
 
 // SAFETY: Nobody else refers to the request, and its parts are `Send`.
@@ -509,30 +519,32 @@ impl<T: Operations> Unique<T> {
     /// Frees the request and returns what submission has left behind.
     #[inline]
     pub fn into_sealed(self) -> T::Sealed {
-        // SAFETY: By the invariants the request is sealed and ours alone, and it is freed below.
-        let sealed = unsafe { (*self.inner().sealed.get()).assume_init_read() };
-        // SAFETY: Nobody refers to the request any more.
-        unsafe { free(self.inner) };
-        sealed
+        let inner = ManuallyDrop::new(self).inner;
+        // SAFETY: By the invariants the request is sealed and ours alone. It is freed, so it is read once.
+        unsafe {
+            let sealed = (*inner.as_ref().sealed.get()).assume_init_read();
+            bindings::kfree(inner.as_ptr().cast());
+            sealed
+        }
     }
 
-    /// Lets [`Operations::punted`] go on with the request on [`Operations::queue`], or on the
+    /// Lets [`Operations::punted`] go on with the request on the queue of the super block, or on the
     /// system's queue.
     #[cold]
     pub fn punt(self) {
         Punted(self).punt();
     }
 
-    /// What every ending bio was told.
+    /// What has become of the caller's pages.
     #[inline]
-    pub fn shared(&self) -> &T::Shared {
-        &self.inner().shared
+    pub fn pages(&self) -> Pages {
+        self.inner().buffers.pages()
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
     #[inline]
     pub fn into_raw(self) -> *mut bindings::iomap_dio {
-        self.inner.as_ptr().cast()
+        ManuallyDrop::new(self).inner.as_ptr().cast()
     }
 
     /// Takes a request back from C.
@@ -556,7 +568,8 @@ struct Punted<T: Operations>(Unique<T>);
 impl<T: Operations> Puntable for Punted<T> {
     fn queue(&self) -> Option<DoneQueue<'_>> {
         // SAFETY: By the invariants the request is sealed and ours alone.
-        T::queue(unsafe { (*self.0.inner().sealed.get()).assume_init_ref() })
+        let sealed = unsafe { (*self.0.inner().sealed.get()).assume_init_ref() };
+        T::iocb(sealed)?.inode().done_queue()
     }
 }
 
@@ -573,7 +586,7 @@ unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
     where
         F: FnOnce(*mut bindings::work_struct) -> bool,
     {
-        let work = self.0.inner().work.get();
+        let work = ManuallyDrop::new(self).0.inner().work.get();
         // SAFETY: The field is valid for writes, nobody else refers to it, and the lock class is
         // static.
         unsafe {

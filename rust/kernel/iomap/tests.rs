@@ -3,21 +3,22 @@
 //! KUnit tests of what needs neither a file nor a device.
 
 use super::{
-    bio::EndedBio,
+    bio::{
+        Buffers,
+        Pages, //
+    },
     context::MaySleep,
     flags::{
         CallerFlags,
         EndIoFlags,
         MapFlags, //
     },
-    inode::DoneQueue,
     iov_iter::IovIter,
+    kiocb::Iocb,
     request::{
         Cache,
-        HandOver,
         Operations,
         Prepared,
-        Share,
         Submitter,
         Unique, //
     },
@@ -47,19 +48,24 @@ struct Seal {
 }
 
 impl Operations for Probe {
-    type Shared = u32;
     type Sealed = Seal;
 
     fn cache() -> &'static Cache<Self> {
         &CACHE
     }
 
-    fn bio_ended(_bio: EndedBio, _share: Share<Self>) {}
-
-    fn ioend_ended(_bio: EndedBio, _result: Result, _share: Share<Self>, _ctx: MaySleep) {}
-
-    fn queue(_seal: &Seal) -> Option<DoneQueue<'_>> {
+    fn iocb(_seal: &Seal) -> Option<&Iocb> {
         None
+    }
+
+    fn ended(request: Unique<Self>) {
+        request.punt();
+    }
+
+    fn at_ioend(_seal: &mut Seal) {}
+
+    fn ioend_ended(request: Unique<Self>, _ctx: MaySleep) {
+        request.punt();
     }
 
     fn punted(request: Unique<Self>, _ctx: MaySleep) {
@@ -87,7 +93,7 @@ fn start() -> Result<Submitter<Probe>> {
         // SAFETY: The first test comes here first, and KUnit runs one at a time.
         unsafe { CACHE.init(c"iomap_dio_kunit")? };
     }
-    Ok(Prepared::<Probe>::new(ctx())?.start(7))
+    Ok(Prepared::<Probe>::new(ctx())?.start(Buffers::InPlace(Pages::Dirtied)))
 }
 
 #[macros::kunit_tests(rust_iomap)]
@@ -97,20 +103,17 @@ mod cases {
     #[test]
     fn request_without_bios_is_the_submitters() -> Result {
         let submitter = start()?;
-        assert_eq!(*submitter.shared(), 7);
-        let HandOver::Complete(mut request) = submitter.seal(seal(1)?, false) else {
+        let Ok(mut request) = submitter.seal(seal(1)?) else {
             return Err(EINVAL);
         };
+        assert_eq!(request.pages(), Pages::Dirtied);
         assert!(request.result().is_ok());
         assert_eq!(request.sealed().value, 1);
         assert_eq!(request.into_sealed().value, 1);
 
         // Also if the submitter would have waited.
         let submitter = start()?;
-        let HandOver::Complete(request) = submitter.seal(seal(2)?, true) else {
-            return Err(EINVAL);
-        };
-        assert_eq!(request.into_sealed().value, 2);
+        assert_eq!(submitter.wait(seal(2)?, ctx()).into_sealed().value, 2);
         Ok(())
     }
 
@@ -118,9 +121,9 @@ mod cases {
     fn last_bio_owns_a_queued_request() -> Result {
         let submitter = start()?;
         let (first, last) = (submitter.share(), submitter.share());
-        assert!(first.finish().is_none());
-        assert!(matches!(submitter.seal(seal(2)?, false), HandOver::Queued));
-        let request = last.finish().ok_or(EINVAL)?;
+        assert!(first.finish(|_| ()).is_none());
+        assert!(submitter.seal(seal(2)?).is_err());
+        let request = last.finish(|_| ()).ok_or(EINVAL)?;
         assert_eq!(request.into_sealed().value, 2);
         Ok(())
     }
@@ -128,9 +131,9 @@ mod cases {
     #[test]
     fn bios_that_end_early_leave_the_request_alone() -> Result {
         let submitter = start()?;
-        assert!(submitter.share().finish().is_none());
-        assert!(submitter.share().finish().is_none());
-        let HandOver::Complete(request) = submitter.seal(seal(3)?, false) else {
+        assert!(submitter.share().finish(|_| ()).is_none());
+        assert!(submitter.share().finish(|_| ()).is_none());
+        let Ok(request) = submitter.seal(seal(3)?) else {
             return Err(EINVAL);
         };
         assert_eq!(request.into_sealed().value, 3);
@@ -141,12 +144,10 @@ mod cases {
     fn last_bio_has_the_last_word() -> Result {
         let submitter = start()?;
         let (first, last) = (submitter.share(), submitter.share());
-        assert!(first.finish_with(|sealed| sealed.value = 0).is_none());
-        let HandOver::Wait(waiter) = submitter.seal(seal(8)?, true) else {
-            return Err(EINVAL);
-        };
-        assert!(last.finish_with(|sealed| sealed.value += 1).is_none());
-        assert_eq!(waiter.wait(None, ctx()).into_sealed().value, 9);
+        assert!(first.finish(|sealed| sealed.value = 0).is_none());
+        assert!(submitter.seal(seal(8)?).is_err());
+        let request = last.finish(|sealed| sealed.value += 1).ok_or(EINVAL)?;
+        assert_eq!(request.into_sealed().value, 9);
         Ok(())
     }
 
@@ -158,8 +159,8 @@ mod cases {
         share.record_error(EIO);
         assert!(submitter.has_failed() && share.has_failed());
         submitter.record_error(EINVAL);
-        assert!(share.finish().is_none());
-        let HandOver::Complete(request) = submitter.seal(seal(4)?, false) else {
+        assert!(share.finish(|_| ()).is_none());
+        let Ok(request) = submitter.seal(seal(4)?) else {
             return Err(EINVAL);
         };
         assert_eq!(request.result().err(), Some(EIO));
@@ -169,16 +170,7 @@ mod cases {
 
     #[test]
     fn waiter_gets_the_request_back() -> Result {
-        // From the same task, as when it polls for its own bios.
-        let submitter = start()?;
-        let share = submitter.share();
-        let HandOver::Wait(waiter) = submitter.seal(seal(5)?, true) else {
-            return Err(EINVAL);
-        };
-        assert!(share.finish().is_none());
-        assert_eq!(waiter.wait(None, ctx()).into_sealed().value, 5);
-
-        // From another one, often enough that both orders of the race occur.
+        // Often enough that both orders of the race occur.
         for round in 0..200 {
             let submitter = start()?;
             let share = submitter.share();
@@ -186,16 +178,14 @@ mod cases {
                 if round % 2 == 0 {
                     share.record_error(EIO);
                 }
-                // Nothing to own here: either the submitter is not done, or it waits.
-                drop(share.finish());
+                // Nothing to own here: either the submitter is not done, or it waits. The last word
+                // is heard all the same.
+                drop(share.finish(|sealed| sealed.value += 1));
             })?;
-            let request = match submitter.seal(seal(round)?, true) {
-                HandOver::Wait(waiter) => waiter.wait(None, ctx()),
-                HandOver::Complete(request) => request,
-                HandOver::Queued => return Err(EINVAL),
-            };
+            let request = submitter.wait(seal(round)?, ctx());
             assert_eq!(request.result().is_err(), round % 2 == 0);
-            assert_eq!(request.into_sealed().value, round);
+            let value = request.into_sealed().value;
+            assert!(value == round || value == round + 1);
         }
         Ok(())
     }
@@ -205,7 +195,7 @@ mod cases {
         let submitter = start()?;
         let sealed = seal(6)?;
         let done = sealed.done.clone();
-        let HandOver::Complete(request) = submitter.seal(sealed, false) else {
+        let Ok(request) = submitter.seal(sealed) else {
             return Err(EINVAL);
         };
         // It has no queue of its own, so it is the system's.
@@ -252,8 +242,8 @@ mod cases {
             assert_eq!(memory.len(), 1024);
             // A mark of the part is none of the whole.
             let mark = memory.mark();
-            let zeroed = memory.zero(512);
-            assert_eq!(memory.zero(256), 256);
+            let zeroed = memory.zero(512, ctx());
+            assert_eq!(memory.zero(256, ctx()), 256);
             memory.rewind(mark, 512);
             (zeroed, memory.len())
         });
@@ -264,7 +254,7 @@ mod cases {
 
         // Back as far as is asked for, at most to the mark, and never forward.
         let later = memory.mark();
-        assert_eq!(memory.zero(88), 88);
+        assert_eq!(memory.zero(88, ctx()), 88);
         memory.rewind(start, 4096);
         assert_eq!(memory.len(), 4096 - 600);
         memory.rewind(later, 10);
@@ -275,7 +265,7 @@ mod cases {
         assert_eq!(memory.len(), 4096 - 100);
         memory.rewind(start, 0);
         assert_eq!(memory.len(), 4096);
-        assert_eq!(memory.zero(u64::MAX), 4096);
+        assert_eq!(memory.zero(u64::MAX, ctx()), 4096);
         assert!(memory.is_empty());
         assert!(buffer.iter().all(|&byte| byte == 0));
         Ok(())
@@ -293,6 +283,6 @@ mod cases {
         // SAFETY: As above.
         let mut memory = unsafe { IovIter::from_raw(raw.get()) };
         assert!(memory.is_source());
-        assert_eq!(memory.zero(1), 0);
+        assert_eq!(memory.zero(1, ctx()), 0);
     }
 }
