@@ -22,15 +22,13 @@ use core::ptr;
 use kernel::{
     bindings,
     ffi::c_void,
+    fs::inode::Inode,
     iomap::{
         bio,
         bio_set::HeaderSet,
-        context::MaySleep,
         flags::CallerFlags,
-        inode::Inode,
-        iov_iter::IovIter,
         iter::Place,
-        kiocb::Iocb,
+        kiocb::NewIocb,
         ops::{
             DioOps,
             MapOps, //
@@ -40,7 +38,9 @@ use kernel::{
             Unique, //
         },
     },
-    prelude::*, //
+    iov::IovIter,
+    prelude::*,
+    task::MaySleep, //
 };
 
 #[path = "direct_io/complete.rs"]
@@ -98,13 +98,11 @@ unsafe fn call<'a>(
     // SAFETY: Required of the caller, for each of the pointers.
     unsafe {
         let inode = Inode::from_raw((*(*iocb).ki_filp).f_inode);
-        let iocb = Iocb::from_raw(iocb);
         let memory = IovIter::from_raw(iter);
         Call {
-            iocb,
+            iocb: NewIocb::from_raw(iocb, DioOps::from_raw(dops)),
             ops: MapOps::from_raw(ops, inode, private, &memory),
             memory,
-            dio_ops: DioOps::from_raw(dops),
             flags: CallerFlags::from_raw(dio_flags),
             done_before,
             ctx: MaySleep::assume(),
@@ -234,7 +232,7 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
     // SAFETY: Required of the caller, for each of the pointers.
     let (iocb, mut memory, place, ctx) = unsafe {
         (
-            Iocb::from_raw(iocb).assume_dio_begun(),
+            NewIocb::from_raw(iocb, ()).assume_dio_begun(),
             IovIter::from_raw(iter),
             Place::from_raw(iomi),
             MaySleep::assume(),
@@ -242,6 +240,9 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
     };
     single::read(iocb, &mut memory, place, ctx).into_raw()
 }
+
+// SAFETY: `iomap_dio_bio_end_io()` and `iomap_finish_ioend_direct()` are above.
+unsafe impl bio::Exported for Generic {}
 
 /// Bios that are kept in reserve, so that an allocation that may wait cannot fail.
 const RESERVE: u32 = 4;

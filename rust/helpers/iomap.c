@@ -3,7 +3,6 @@
 #include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/fs.h>
-#include <linux/fserror.h>
 #include <linux/huge_mm.h>
 #include <linux/iomap.h>
 #include <linux/sched.h>
@@ -16,13 +15,10 @@ __rust_helper bool rust_helper_bdev_write_cache(struct block_device *bdev)
 	return bdev_write_cache(bdev);
 }
 
-/* Zero if the device has no integrity profile. */
 __rust_helper unsigned int
-rust_helper_iomap_max_integrity_bytes(struct block_device *bdev)
+rust_helper_max_integrity_io_size(struct queue_limits *lim)
 {
-	struct queue_limits *lim = bdev_limits(bdev);
-
-	return lim->integrity.metadata_size ? max_integrity_io_size(lim) : 0;
+	return max_integrity_io_size(lim);
 }
 
 __rust_helper void rust_helper_blk_wake_io_task(struct task_struct *waiter)
@@ -30,14 +26,14 @@ __rust_helper void rust_helper_blk_wake_io_task(struct task_struct *waiter)
 	blk_wake_io_task(waiter);
 }
 
-__rust_helper void rust_helper_iomap_dio_set_uninterruptible(void)
+__rust_helper void rust_helper_set_current_state(unsigned int state_value)
 {
-	set_current_state(TASK_UNINTERRUPTIBLE);
+	set_current_state(state_value);
 }
 
-__rust_helper void rust_helper_iomap_dio_set_running(void)
+__rust_helper void rust_helper___set_current_state(unsigned int state_value)
 {
-	__set_current_state(TASK_RUNNING);
+	__set_current_state(state_value);
 }
 
 __rust_helper void *rust_helper_kmem_cache_alloc(struct kmem_cache *cachep,
@@ -69,12 +65,13 @@ __rust_helper loff_t rust_helper_i_size_read(const struct inode *inode)
 	return i_size_read(inode);
 }
 
-/* An inline mapping was written up to byte @end: the caller holds i_rwsem. */
-__rust_helper void rust_helper_iomap_inline_written(struct inode *inode,
-						    loff_t end)
+__rust_helper void rust_helper_i_size_write(struct inode *inode, loff_t i_size)
 {
-	if (end > inode->i_size)
-		i_size_write(inode, end);
+	i_size_write(inode, i_size);
+}
+
+__rust_helper void rust_helper_mark_inode_dirty(struct inode *inode)
+{
 	mark_inode_dirty(inode);
 }
 
@@ -89,13 +86,6 @@ __rust_helper ssize_t rust_helper_generic_write_sync(struct kiocb *iocb,
 	return generic_write_sync(iocb, count);
 }
 
-__rust_helper void
-rust_helper_fserror_report_io_nofs(struct inode *inode, enum fserror_type type,
-				   loff_t pos, u64 len, int error)
-{
-	fserror_report_io(inode, type, pos, len, error, GFP_NOFS);
-}
-
 __rust_helper struct folio *rust_helper_largest_zero_folio(void)
 {
 	return largest_zero_folio();
@@ -104,10 +94,4 @@ __rust_helper struct folio *rust_helper_largest_zero_folio(void)
 __rust_helper size_t rust_helper_folio_size(const struct folio *folio)
 {
 	return folio_size(folio);
-}
-
-__rust_helper void rust_helper_init_sync_kiocb(struct kiocb *kiocb,
-					       struct file *filp)
-{
-	init_sync_kiocb(kiocb, filp);
 }

@@ -19,19 +19,18 @@ use super::{
     },
 };
 use kernel::{
+    block::bio::Pages,
+    fs::inode::{
+        DoneQueue,
+        Failed, //
+    },
     iomap::{
-        bio::Pages,
         bio_set::{
             GivenAway,
             Header,
             Single, //
         },
-        context::MaySleep,
         flags::EndIoFlags,
-        inode::{
-            DoneQueue,
-            Failed, //
-        },
         kiocb::{
             Answer,
             BusyIocb,
@@ -46,7 +45,8 @@ use kernel::{
         },
         trace, //
     },
-    prelude::*, //
+    prelude::*,
+    task::MaySleep, //
 };
 
 /// The kind of request that consists of several bios.
@@ -73,8 +73,6 @@ pub(crate) struct Finishing {
     pub(crate) travel: Travel,
     /// Each bio was aligned to the blocks of the file system.
     pub(crate) fsblock_aligned: bool,
-    /// The last bio was ended by a worker for ioends, which is process context already.
-    pub(crate) at_ioend: bool,
 }
 
 impl Header for Finishing {
@@ -191,10 +189,6 @@ impl Operations for Generic {
         land(request);
     }
 
-    fn at_ioend(finishing: &mut Finishing) {
-        finishing.at_ioend = true;
-    }
-
     fn ioend_ended(mut request: Unique<Self>, ctx: MaySleep) {
         let failed = request.result().is_err();
         let finishing = request.sealed();
@@ -208,7 +202,7 @@ impl Operations for Generic {
             deliver(request, Cached::Kept, ctx);
         } else {
             finishing.travel.owe(owed);
-            punt(request);
+            request.punt();
         }
     }
 
@@ -223,17 +217,10 @@ fn land(mut request: Unique<Generic>) {
     let failed = request.result().is_err();
     let pages = request.pages();
     let Some(clear) = request.sealed().land(failed) else {
-        return punt(request);
+        return request.punt();
     };
     let (iocb, ret) = request.into_sealed().clear(clear, pages).close(0, None);
     iocb.complete(ret);
-}
-
-/// Has a request completed on a work queue.
-#[cold]
-fn punt(mut request: Unique<Generic>) {
-    request.sealed().at_ioend = false;
-    request.punt();
 }
 
 /// Completes an asynchronous request in process context and tells its kiocb.
@@ -252,8 +239,9 @@ pub(crate) fn finish(request: Unique<Generic>, ctx: MaySleep) -> Answer {
 }
 
 fn settle(request: Unique<Generic>, cached: Cached, ctx: MaySleep) -> (DoneIocb, isize) {
-    let (result, pages) = (request.result(), request.pages());
-    request.into_sealed().settle(result, pages, cached, ctx)
+    let (result, pages, at_ioend) = (request.result(), request.pages(), request.at_ioend());
+    let finishing = request.into_sealed();
+    finishing.settle(result, pages, cached, at_ioend, ctx)
 }
 
 /// Completes a request of a single bio in process context, as [`finish`].
@@ -282,7 +270,7 @@ fn settle_single(request: Single<Finishing>, ctx: MaySleep) -> (DoneIocb, isize)
     let (result, pages) = (request.result(), request.pages());
     request
         .into_header()
-        .settle(result, pages, Cached::Dropped, ctx)
+        .settle(result, pages, Cached::Dropped, false, ctx)
 }
 
 /// Completes a request that has no bio in process context, as [`finish`].
@@ -292,7 +280,7 @@ pub(crate) fn finish_without_bio(
     pages: Pages,
     ctx: MaySleep,
 ) -> Answer {
-    let (iocb, ret) = finishing.settle(result, pages, Cached::Dropped, ctx);
+    let (iocb, ret) = finishing.settle(result, pages, Cached::Dropped, false, ctx);
     iocb.answer(ret)
 }
 
@@ -374,16 +362,18 @@ impl Finishing {
         told
     }
 
-    /// Completes a request, whatever it owes.
+    /// Completes a request, whatever it owes. If `at_ioend`, its last bio was ended by a worker for
+    /// ioends, which is process context already.
     fn settle(
         self,
         result: Result,
         pages: Pages,
         cached: Cached,
+        at_ioend: bool,
         ctx: MaySleep,
     ) -> (DoneIocb, isize) {
         let write = self.travel.transfer().is_write();
-        let (pos, size, at_ioend) = (self.iocb.pos(), self.size, self.at_ioend);
+        let (pos, size) = (self.iocb.pos(), self.size);
         let error = errno(result);
         let flush = match self.travel.debt() {
             Some(debt) if debt.has(Owed::FLUSH) => Some(ctx),

@@ -16,23 +16,26 @@ use super::{
     },
     submit::Request,
     travel::Travel,
-    warn_once,
+    warn_once, //
 };
 use kernel::{
-    iomap::{
+    block::{
+        bdev::BlockDevice,
         bio::{
             Bio,
-            Filled,
-            Pages,
+            OpFlags,
+            Pages, //
+        },
+    },
+    iomap::{
+        bio::{
+            Fits,
             Template, //
         },
-        device::BlockDevice,
         flags::{
             CallerFlags,
-            MapFlags,
-            OpFlags, //
+            MapFlags, //
         },
-        iov_iter::IovIter,
         iter::{
             Extent,
             Iter,
@@ -50,6 +53,7 @@ use kernel::{
             Unique, //
         },
     },
+    iov::IovIter,
     prelude::*, //
 };
 
@@ -143,7 +147,6 @@ impl<'r, 'a> Building<'r, 'a> {
             done_before: self.request.done_before,
             travel,
             fsblock_aligned: self.request.flags.has(CallerFlags::FSBLOCK_ALIGNED),
-            at_ioend: false,
         };
         let Some(bios) = self.bios else {
             return Ok(Ended::WithoutBio(finishing, result, self.pages));
@@ -254,7 +257,7 @@ impl<'r, 'a> Building<'r, 'a> {
         &mut self,
         place: &Place,
         extent: Extent<'p>,
-        bdev: &'p BlockDevice,
+        bdev: &BlockDevice,
         unwritten: bool,
     ) -> Result<Plan<'p>> {
         let length = place.length();
@@ -284,7 +287,7 @@ impl<'r, 'a> Building<'r, 'a> {
 
         let ctx = self.request.ctx;
         Ok(Plan {
-            template: Template::new(&self.iocb, extent, bdev, flags, alignment, ctx)?,
+            template: Template::new(&self.iocb, extent, flags, alignment, ctx)?,
             zero_around,
             block_size: self.request.inode().block_size(),
             length,
@@ -382,7 +385,7 @@ impl<'r, 'a> Building<'r, 'a> {
     }
 
     /// Submits a bio of data.
-    fn send<C: Filled>(
+    fn send<C: Fits>(
         &mut self,
         mut bio: Bio<C>,
         plan: &Plan<'_>,
@@ -411,7 +414,7 @@ impl<'r, 'a> Building<'r, 'a> {
     }
 
     /// Submits a bio.
-    fn submit<C: Filled>(&mut self, bio: Bio<C>, plan: &Plan<'_>, pos: i64) -> Result {
+    fn submit<C: Fits>(&mut self, bio: Bio<C>, plan: &Plan<'_>, pos: i64) -> Result {
         // It was asked for before the first bio.
         let bios = self.bios.as_ref().ok_or(ENOMEM)?;
         plan.template.submit(bio, bios, &mut self.iocb, pos)

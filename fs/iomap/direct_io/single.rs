@@ -29,24 +29,21 @@ use super::{
     SINGLES, //
 };
 use kernel::{
+    block::bio::{
+        OpFlags,
+        MAX_VECS, //
+    },
     iomap::{
-        bio::{
-            Pinned,
-            MAX_VECS, //
-        },
         bio_set::{
             InFlight,
             Unsubmitted,
             Wait, //
         },
-        context::MaySleep,
         flags::{
             CallerFlags,
             IocbFlags,
-            MapFlags,
-            OpFlags, //
+            MapFlags, //
         },
-        iov_iter::IovIter,
         iter::{
             Extent,
             Mapping,
@@ -59,7 +56,9 @@ use kernel::{
         ops::DioOps,
         trace, //
     },
-    prelude::*, //
+    iov::IovIter,
+    prelude::*,
+    task::MaySleep, //
 };
 
 /// What kind of bio a request gets.
@@ -171,7 +170,7 @@ pub(super) fn start(
     if inode.is_encrypted() {
         bio.set_crypt_ctx(inode, pos, ctx);
     }
-    let bio = bio.pin(memory, bdev, alignment);
+    let bio = bio.pin(alignment);
     let mut bio = match bio {
         Ok(bio) if u64::from(bio.size()) == len => bio,
         _ => {
@@ -202,7 +201,6 @@ pub(super) fn start(
             done_before: request.done_before,
             travel: Travel::single(plan.transfer, plan.owed.and_if(plan.flush, Owed::FLUSH)),
             fsblock_aligned: request.flags.has(CallerFlags::FSBLOCK_ALIGNED),
-            at_ioend: false,
         },
         ctx,
     );
@@ -248,7 +246,7 @@ fn read_bio(
     memory: &mut IovIter<'_>,
     place: &Place,
     ctx: MaySleep,
-) -> Result<Unsubmitted<SimpleRead, Pinned>> {
+) -> Result<Unsubmitted<SimpleRead>> {
     let extent = match place.mapping() {
         Mapping::Mapped(extent) => extent,
         Mapping::Hole
@@ -283,5 +281,5 @@ fn read_bio(
     let flags = flags.with_if(iocb.is_sync(), OpFlags::SYNC);
     let mut bio = SIMPLE_READS.alloc(bdev, memory, flags, MAX_VECS, iocb.ioprio(), wait)?;
     bio.set_sector(extent.sector(place.pos()));
-    bio.pin_all(memory, bdev, alignment, place.remaining())
+    bio.pin_all(alignment, place.remaining())
 }

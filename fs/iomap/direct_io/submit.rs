@@ -28,19 +28,17 @@ use super::{
     travel::Transfer, //
 };
 use kernel::{
+    block::{
+        bdev::BlockDevice,
+        plug::plugged, //
+    },
+    fs::inode::Inode,
     iomap::{
-        context::MaySleep,
-        device::BlockDevice,
         flags::{
             BeginFlags,
             CallerFlags,
             IocbFlags,
             MapFlags, //
-        },
-        inode::Inode,
-        iov_iter::{
-            IovIter,
-            Mark, //
         },
         iter::{
             Extent,
@@ -50,32 +48,35 @@ use kernel::{
             Answer,
             BusyIocb,
             Iocb,
+            NewIocb,
             Queued, //
         },
         ops::{
             DioOps,
             MapOps, //
         },
-        plug::plugged,
         request::{
             Prepared,
             Unique, //
         },
         trace, //
     },
-    prelude::*, //
+    iov::{
+        IovIter,
+        Mark, //
+    },
+    prelude::*,
+    task::MaySleep, //
 };
 
 /// What `iomap_dio_rw()` is called with.
 pub(crate) struct Call<'a> {
     /// The kiocb.
-    pub(crate) iocb: Iocb,
+    pub(crate) iocb: NewIocb<DioOps>,
     /// The memory.
     pub(crate) memory: IovIter<'a>,
     /// How the file system maps the file.
     pub(crate) ops: MapOps<'a>,
-    /// How the file system takes part in direct I/O.
-    pub(crate) dio_ops: DioOps,
     /// What the caller asks for.
     pub(crate) flags: CallerFlags,
     /// Bytes of an earlier part of the request, which count in its result.
@@ -156,6 +157,12 @@ impl Request<'_> {
         }
     }
 
+    /// Whether there is nothing to read, as the file ends before.
+    #[inline]
+    fn is_past_end(&self) -> bool {
+        !self.write && self.pos >= self.i_size
+    }
+
     /// Whether the submitter waits for the bios.
     #[inline]
     fn waits(&self, iocb: &Iocb) -> bool {
@@ -223,10 +230,9 @@ impl Request<'_> {
     }
 }
 
-/// Checks a request of `len` bytes, and prepares the page cache for it. The answer is zero if there
-/// is nothing to do.
-#[inline(never)]
-fn admit(request: &mut Request<'_>, mut iocb: Iocb, len: usize) -> Result<Iocb, Answer> {
+/// Checks a request of `len` bytes, and prepares the page cache for it.
+#[inline(always)]
+fn admit(request: &mut Request<'_>, iocb: &Iocb, len: usize) -> Result {
     let ctx = request.ctx;
     let flags = iocb.flags();
     if flags.has(IocbFlags::NOWAIT) {
@@ -240,7 +246,7 @@ fn admit(request: &mut Request<'_>, mut iocb: Iocb, len: usize) -> Result<Iocb, 
         }
         if request.flags.has(CallerFlags::OVERWRITE_ONLY) {
             if extending {
-                return Err(iocb.refuse(EAGAIN));
+                return Err(EAGAIN);
             }
             request.begin |= BeginFlags::OVERWRITE_ONLY;
         }
@@ -252,41 +258,37 @@ fn admit(request: &mut Request<'_>, mut iocb: Iocb, len: usize) -> Result<Iocb, 
         }
         iocb.invalidate_pages(len, ctx)
     } else {
-        if request.pos >= request.i_size {
-            return Err(iocb.answer(0));
-        }
         iocb.write_and_wait(len, ctx)
     };
     if let Err(error) = prepared {
-        return Err(stale_pages(error, request, iocb, len));
+        let atomic = flags.has(IocbFlags::ATOMIC);
+        return Err(stale_pages(error, request, atomic, len));
     }
 
-    if !request.waits(&iocb) {
-        if let Err(error) = request.inode.ensure_done_queue(ctx) {
-            return Err(iocb.refuse(error));
-        }
+    if !request.waits(iocb) {
+        request.inode.ensure_done_queue(ctx)?;
     } else if !iocb.is_sync() {
         // Who waits here does not poll, so nothing may be left to polling.
         iocb.stop_polling();
     }
-    Ok(iocb)
+    Ok(())
 }
 
-/// Refuses a request as `error` has kept cached pages from being written back or dropped.
+/// What to refuse a request with, as `error` has kept cached pages from being written back or dropped.
 ///
 /// The caller of a write is told `EAGAIN` if that would block a request that must not; otherwise
 /// `ENOTBLK`, the request to write through the page cache instead. An atomic write is never written
 /// that way; its caller may try again.
 #[cold]
-fn stale_pages(error: Error, request: &Request<'_>, iocb: Iocb, len: usize) -> Answer {
+fn stale_pages(error: Error, request: &Request<'_>, atomic: bool, len: usize) -> Error {
     if !request.write || error == EAGAIN {
-        return iocb.refuse(error);
+        return error;
     }
-    trace::invalidate_failed(request.inode, iocb.pos(), len as u64);
-    if iocb.flags().has(IocbFlags::ATOMIC) {
-        iocb.refuse(EAGAIN)
+    trace::invalidate_failed(request.inode, request.pos, len as u64);
+    if atomic {
+        EAGAIN
     } else {
-        iocb.refuse(ENOTBLK)
+        ENOTBLK
     }
 }
 
@@ -297,19 +299,17 @@ pub(crate) fn rw(call: Call<'_>) -> Answer {
         iocb,
         mut memory,
         ops,
-        dio_ops,
         flags,
         done_before,
         ctx,
     } = call;
     // A file system that has its own bios or submits them takes them for those of an `iomap_dio`.
     // Who takes a part of the result does not have his memory at hand, so that a bio is often short.
-    if flags.has(CallerFlags::BOUNCE | CallerFlags::PARTIAL) || dio_ops.takes_part() {
+    if flags.has(CallerFlags::BOUNCE | CallerFlags::PARTIAL) || iocb.file_system_takes_part() {
         return rw_counted(Call {
             iocb,
             memory,
             ops,
-            dio_ops,
             flags,
             done_before,
             ctx,
@@ -321,10 +321,13 @@ pub(crate) fn rw(call: Call<'_>) -> Answer {
     }
     let mut request = Request::new(&iocb, &ops, flags, done_before, ctx);
     let len = memory.len();
-    let iocb = match admit(&mut request, iocb, len) {
-        Ok(iocb) => iocb.begin_dio(dio_ops),
-        Err(answer) => return answer,
-    };
+    if request.is_past_end() {
+        return iocb.answer(0);
+    }
+    if let Err(error) = admit(&mut request, &iocb, len) {
+        return iocb.refuse(error);
+    }
+    let iocb = iocb.begin_dio();
     // CAST: Widening.
     Iter::over(ops, request.pos, len as u64, request.begin, |iter| {
         decide_and_submit(&mut request, iocb, iter, &mut memory)
@@ -417,7 +420,6 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Generic>, Answer> {
         iocb,
         mut memory,
         ops,
-        dio_ops,
         flags,
         done_before,
         ctx,
@@ -432,7 +434,13 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Generic>, Answer> {
         Err(error) => return Err(iocb.refuse(error)),
     };
     let mut request = Request::new(&iocb, &ops, flags, done_before, ctx);
-    let iocb = admit(&mut request, iocb, len)?.begin_dio(dio_ops);
+    if request.is_past_end() {
+        return Err(iocb.answer(0));
+    }
+    if let Err(error) = admit(&mut request, &iocb, len) {
+        return Err(iocb.refuse(error));
+    }
+    let iocb = iocb.begin_dio();
     // CAST: Widening.
     Iter::over(ops, request.pos, len as u64, request.begin, |iter| {
         let building = Building::new(&mut request, iocb, &memory, Some(prepared));

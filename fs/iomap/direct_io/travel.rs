@@ -28,12 +28,12 @@ use super::decide::{
     Debt,
     Owed, //
 };
-use kernel::iomap::{
-    bio::{
-        Buffers,
-        Pages, //
+use kernel::{
+    block::bio::Pages,
+    iomap::{
+        bio::Buffers,
+        flags::EndIoFlags, //
     },
-    flags::EndIoFlags, //
 };
 
 /// The direction of a request.

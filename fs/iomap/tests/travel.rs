@@ -10,7 +10,7 @@ use super::{
     },
 };
 use kernel::{
-    iomap::bio::Pages,
+    block::bio::Pages,
     macros::kunit_tests, //
 };
 

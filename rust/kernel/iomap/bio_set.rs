@@ -9,9 +9,9 @@
 //!
 //! ```text
 //!                         submit()                              ended
-//!  Unsubmitted<Pinned> --------------------------------------------------> Single
+//!  Unsubmitted -----------------------------------------------------------> Single
 //!          |                                                                 ^
-//!          | start()                +--> None, the bio has it: ended --------+
+//!          | start()                +--> Queued, the bio has it: ended ------+
 //!          +--------> InFlight -----+                                        |
 //!                                   +--> leave() or wait(): ended -----------+
 //! ```
@@ -19,28 +19,10 @@
 //! C header: [`include/linux/bio.h`](srctree/include/linux/bio.h).
 
 use super::{
-    bio::{
-        op,
-        Bio,
-        Contents,
-        Empty,
-        Pages,
-        Pinned, //
-    },
-    check,
-    context::MaySleep,
-    device::BlockDevice,
-    flags::OpFlags,
     handover::{
         AtHandshake,
         Handshake, //
     },
-    inode::{
-        DoneQueue,
-        Inode,
-        Puntable, //
-    },
-    iov_iter::IovIter,
     kiocb::{
         BusyIocb,
         Queued, //
@@ -53,9 +35,31 @@ use crate::{
         GFP_NOWAIT, //
     },
     bindings,
+    block::{
+        bdev::BlockDevice,
+        bio::{
+            self,
+            op,
+            Bio,
+            Empty,
+            OpFlags,
+            Pages,
+            Pinned, //
+        },
+    },
+    error::to_result,
+    fs::inode::{
+        DoneQueue,
+        Inode,
+        Puntable, //
+    },
+    iov::IovIter,
     prelude::*,
     static_lock_class,
-    task::Task,
+    task::{
+        MaySleep,
+        Task, //
+    },
     types::Opaque,
     workqueue::RawWorkItem, //
 };
@@ -146,7 +150,7 @@ impl<H: Header> HeaderSet<H> {
     /// Must be called at most once, before any use of the bio set (from an initcall).
     pub unsafe fn init(&'static self, reserve: u32) -> Result {
         // SAFETY: The bio set is static and, by the requirement, not in use.
-        check(unsafe {
+        to_result(unsafe {
             bindings::bioset_init(
                 self.raw.get(),
                 reserve,
@@ -162,15 +166,15 @@ impl<H: Header> HeaderSet<H> {
     /// Fails with `EAGAIN` if that would mean to wait and must not, and with `ENOTBLK` if the memory may
     /// need more segments.
     #[inline(always)]
-    pub fn alloc(
+    pub fn alloc<'m, 'd>(
         &'static self,
-        bdev: &BlockDevice,
-        memory: &mut IovIter<'_>,
+        bdev: &'m BlockDevice,
+        memory: &'m mut IovIter<'d>,
         flags: OpFlags,
         max_vecs: u16,
         ioprio: u16,
         wait: Wait,
-    ) -> Result<Unsubmitted<H, Empty>> {
+    ) -> Result<Unfilled<'m, 'd, H>> {
         let gfp = match wait {
             Wait::Allowed(_) => GFP_KERNEL,
             Wait::Never => GFP_NOWAIT,
@@ -194,8 +198,10 @@ impl<H: Header> HeaderSet<H> {
         let mut bio = unsafe { Bio::from_raw(raw) };
         bio.set_ioprio(ioprio);
         // INVARIANT: The bio is from a set with front pad for `H`.
-        Ok(Unsubmitted {
+        Ok(Unfilled {
             bio,
+            bdev,
+            memory,
             _header: PhantomData,
         })
     }
@@ -207,27 +213,24 @@ fn pad<H: Header>(bio: *mut bindings::bio) -> *mut Pad<H> {
     bio.wrapping_byte_sub(size_of::<Pad<H>>()).cast()
 }
 
-/// A bio with room for a header that was not submitted yet.
+/// A bio with room for a header, still to be filled from the memory that it was allocated for.
 ///
 /// # Invariants
 ///
-/// The bio is from a `HeaderSet<H>`. If it is `Pinned`, it is known what becomes of its pages.
+/// The bio is from a `HeaderSet<H>`, and its operation is that of `memory`.
 #[must_use]
-pub struct Unsubmitted<H: Header, C: Contents> {
-    bio: Bio<C>,
+pub struct Unfilled<'m, 'd, H: Header> {
+    bio: Bio<Empty>,
+    bdev: &'m BlockDevice,
+    memory: &'m mut IovIter<'d>,
     _header: PhantomData<H>,
 }
 
-impl<H: Header> Unsubmitted<H, Empty> {
+impl<H: Header> Unfilled<'_, '_, H> {
     /// As [`Bio::pin`].
     #[inline(always)]
-    pub fn pin(
-        self,
-        memory: &mut IovIter<'_>,
-        bdev: &BlockDevice,
-        alignment: u32,
-    ) -> Result<Unsubmitted<H, Pinned>> {
-        let bio = self.bio.pin(memory, bdev, alignment)?;
+    pub fn pin(self, alignment: u32) -> Result<Unsubmitted<H>> {
+        let bio = self.bio.pin(self.memory, self.bdev, alignment)?;
         // SAFETY: By the invariants there is room in front of the bio.
         unsafe { (&raw mut (*pad::<H>(bio.as_raw())).pages).write(bio.pages()) };
         // INVARIANT: Written just now.
@@ -237,20 +240,15 @@ impl<H: Header> Unsubmitted<H, Empty> {
         })
     }
 
-    /// As [`Unsubmitted::pin`], for the next `len` bytes of `memory`: fails with `ENOTBLK` and with
-    /// `memory` back where it was if the bio does not take them all.
+    /// As [`Unfilled::pin`], for the next `len` bytes of memory: fails with `ENOTBLK` and with the
+    /// memory back where it was if the bio does not take them all.
     #[inline(always)]
-    pub fn pin_all(
-        self,
-        memory: &mut IovIter<'_>,
-        bdev: &BlockDevice,
-        alignment: u32,
-        len: u64,
-    ) -> Result<Unsubmitted<H, Pinned>> {
-        let bio = self.pin(memory, bdev, alignment)?;
+    pub fn pin_all(self, alignment: u32, len: u64) -> Result<Unsubmitted<H>> {
+        let memory = self.memory.as_raw();
+        let bio = self.pin(alignment)?;
         if u64::from(bio.size()) != len {
             // SAFETY: The iterator was advanced by so much just now.
-            unsafe { bindings::iov_iter_revert(memory.as_raw(), bio.size() as usize) };
+            unsafe { bindings::iov_iter_revert(memory, bio.size() as usize) };
             return Err(ENOTBLK);
         }
         Ok(bio)
@@ -275,7 +273,18 @@ impl<H: Header> Unsubmitted<H, Empty> {
     }
 }
 
-impl<H: Header> Unsubmitted<H, Pinned> {
+/// A bio with room for a header that was not submitted yet.
+///
+/// # Invariants
+///
+/// The bio is from a `HeaderSet<H>`, and it is known what becomes of its pages.
+#[must_use]
+pub struct Unsubmitted<H: Header> {
+    bio: Bio<Pinned>,
+    _header: PhantomData<H>,
+}
+
+impl<H: Header> Unsubmitted<H> {
     /// As [`Bio::size`].
     #[inline]
     pub fn size(&self) -> u32 {
@@ -307,7 +316,7 @@ impl<H: Header> Unsubmitted<H, Pinned> {
         end_io: unsafe extern "C" fn(*mut bindings::bio),
         _ctx: MaySleep,
     ) -> *mut bindings::bio {
-        let raw = self.bio.into_raw();
+        let raw = self.bio.into_parts().0;
         let pad = pad::<H>(raw);
         // SAFETY: By the invariants there is room in front of the bio. The bio is complete and given
         // up here; page locks may sleep, and so may the context.
@@ -317,7 +326,7 @@ impl<H: Header> Unsubmitted<H, Pinned> {
                 bindings::bio_set_pages_dirty(raw);
             }
             (*raw).bi_end_io = Some(end_io);
-            super::bio::submit(raw);
+            bio::submit(raw);
         }
         raw
     }
@@ -443,7 +452,7 @@ impl<H: Header> Single<H> {
     #[inline(always)]
     pub fn result(&self) -> Result {
         // SAFETY: The bio is ours.
-        unsafe { super::bio::result(self.bio) }
+        unsafe { bio::result(self.bio) }
     }
 
     /// What has become of the pages.
@@ -534,7 +543,7 @@ unsafe extern "C" fn end_given<H: GivenAway>(bio: *mut bindings::bio) {
     // SAFETY: The header was written before the bio was submitted, and is read once.
     let header = unsafe { (*pad).header.assume_init_read() };
     // SAFETY: What becomes of the pages was written before, too. The bio is ours, and gone afterwards.
-    unsafe { super::bio::put_with_pages(bio, (*pad).pages) };
+    unsafe { bio::put_with_pages(bio, (*pad).pages) };
     header.went_well();
 }
 
@@ -547,7 +556,7 @@ unsafe extern "C" fn end_started<H: Header>(bio: *mut bindings::bio) {
     let pad = pad::<H>(bio);
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
     // was submitted, and is not changed.
-    unsafe { super::bio::give_back_pages(bio, (*pad).pages) };
+    unsafe { bio::give_back_pages(bio, (*pad).pages) };
     // SAFETY: The submission has not been told that the bio has ended.
     match unsafe { (*pad).handshake.end() } {
         // INVARIANT: The bio has ended, its pages were given back just now, and the submission has
@@ -604,7 +613,7 @@ unsafe extern "C" fn run<H: Header, const HELD: bool>(work: *mut bindings::work_
     let bio = pad.cast_mut().wrapping_add(1).cast();
     if HELD {
         // SAFETY: The bio has ended; what becomes of its pages was written before it was submitted.
-        unsafe { super::bio::give_back_pages(bio, (*pad).pages) };
+        unsafe { bio::give_back_pages(bio, (*pad).pages) };
     }
     // INVARIANT: The request that `__enqueue` gave up.
     let request = Single {

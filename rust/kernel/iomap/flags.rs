@@ -7,7 +7,6 @@
 //! error of the compiler.
 //!
 //! C headers: [`include/linux/iomap.h`](srctree/include/linux/iomap.h),
-//! [`include/linux/blk_types.h`](srctree/include/linux/blk_types.h),
 //! [`include/linux/fs.h`](srctree/include/linux/fs.h).
 
 use crate::{
@@ -83,6 +82,8 @@ macro_rules! flag_word {
         }
     };
 }
+
+pub(crate) use flag_word;
 
 /// Takes words of flags from C.
 macro_rules! from_raw {
@@ -193,22 +194,5 @@ flag_word! {
         NOWAIT = bindings::IOCB_NOWAIT,
         /// The write must not be torn.
         ATOMIC = bindings::IOCB_ATOMIC,
-    }
-}
-
-flag_word! {
-    /// Flags of a bio beside its operation (`bi_opf`), which follows from the memory that it is
-    /// filled with.
-    pub struct OpFlags(u32) {
-        /// Somebody waits for this bio.
-        SYNC = 1u64 << bindings::req_flag_bits___REQ_SYNC,
-        /// More I/O is expected to follow at once.
-        IDLE = 1u64 << bindings::req_flag_bits___REQ_IDLE,
-        /// Write through to the media.
-        FUA = 1u64 << bindings::req_flag_bits___REQ_FUA,
-        /// The device must not tear this write.
-        ATOMIC = 1u64 << bindings::req_flag_bits___REQ_ATOMIC,
-        /// Fail with `EAGAIN` rather than wait for a tag.
-        NOWAIT = 1u64 << bindings::req_flag_bits___REQ_NOWAIT,
     }
 }

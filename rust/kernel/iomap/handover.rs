@@ -26,7 +26,6 @@
 //! A request of a single bio is not counted: the submission and the bio shake hands, and who comes
 //! second is left with the request ([`Handshake`]).
 
-use super::load_relaxed;
 use crate::sync::atomic::{
     Acquire,
     Atomic,
@@ -112,7 +111,7 @@ impl Protocol {
     #[inline]
     pub(super) fn error(&self) -> i32 {
         // ORDERING: Dropping the last reference has published it.
-        load_relaxed(&self.error)
+        self.error.load(Relaxed)
     }
 
     /// Drops `count` references and says whether they were the last.
@@ -164,7 +163,7 @@ impl Protocol {
         last();
         // ORDERING: Set before the submission dropped its references. From then on only `hand_back`
         // changes it.
-        let task = load_relaxed(&self.waiter);
+        let task = self.waiter.load(Relaxed);
         if task.is_null() {
             AtEnd::Request
         } else {

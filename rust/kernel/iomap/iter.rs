@@ -10,25 +10,28 @@
 //! C headers: [`include/linux/iomap.h`](srctree/include/linux/iomap.h); `fs/iomap/iter.c`.
 
 use super::{
-    check,
-    context::MaySleep,
-    device::BlockDevice,
     flags::{
         BeginFlags,
         MapFlags, //
     },
-    inode::Inode,
-    iov_iter::IovIter,
     ops::MapOps,
     trace, //
 };
 use crate::{
     bindings,
-    block::SECTOR_SHIFT,
+    block::{
+        bdev::BlockDevice,
+        SECTOR_SHIFT, //
+    },
+    error::to_result,
+    fs::inode::Inode,
+    iov::IovIter,
     prelude::*,
+    task::MaySleep,
     types::Opaque, //
 };
 use core::{
+    cell::Cell,
     marker::PhantomData,
     ops::Deref,
     ptr, //
@@ -67,12 +70,13 @@ pub struct Place(Opaque<bindings::iomap_iter>);
 ///
 /// # Invariants
 ///
-/// `ops` are those of a [`MapOps`] that lasts for `'a`, and the iterator is over its inode, in its
-/// direction and with its private data.
+/// `ops` are those of a [`MapOps`] that outlives it, and the iterator is over its inode, in its
+/// direction and with its private data. It does not move.
 pub struct Iter<'a> {
     place: Place,
     ops: *const bindings::iomap_ops,
-    _ops: PhantomData<MapOps<'a>>,
+    /// Invariant, so that no two iterators are of one type and could change places.
+    _brand: PhantomData<Cell<&'a ()>>,
 }
 
 impl Deref for Iter<'_> {
@@ -103,23 +107,23 @@ unsafe fn zero(map: *mut bindings::iomap) {
     }
 }
 
-impl<'a> Iter<'a> {
+impl Iter<'_> {
     /// Runs `walk` with an iterator at byte `pos` of the file, with `len` bytes to go. The file system
     /// is told `flags`, and whether it is a write.
     ///
     /// The iterator stays where it is, as file systems know its address.
     #[inline(always)]
     pub fn over<R>(
-        ops: MapOps<'a>,
+        ops: MapOps<'_>,
         pos: i64,
         len: u64,
         flags: BeginFlags,
-        walk: impl FnOnce(&mut Self) -> R,
+        walk: impl for<'i> FnOnce(&mut Iter<'i>) -> R,
     ) -> R {
-        let mut this = Self {
+        let mut this = Iter {
             place: Place(Opaque::uninit()),
             ops: ops.as_raw(),
-            _ops: PhantomData,
+            _brand: PhantomData,
         };
         let iter = this.as_raw();
         let direction = if ops.is_write() {
@@ -189,7 +193,7 @@ impl<'a> Iter<'a> {
         if ret != 0 {
             self.forget_mapping();
         }
-        check(ret)?;
+        to_result(ret)?;
         Ok(true)
     }
 
@@ -217,12 +221,16 @@ impl<'a> Iter<'a> {
         self.finish_and_begin(status, ctx)
     }
 
-    /// Ends the current mapping, in which all that was left of the range has been submitted.
+    /// Ends the current mapping, if there is one, in which all that was left of the range has been
+    /// submitted.
     ///
     /// The result of the callback is ignored, as `iomap_iter()` does after progress.
     #[inline]
     pub fn end(&mut self, ctx: MaySleep) {
-        if self.begin_without_end().is_none() && self.advance(self.remaining()).is_ok() {
+        if self.begin_without_end().is_none()
+            && self.is_mapped()
+            && self.advance(self.remaining()).is_ok()
+        {
             let _ = self.finish_and_begin(Ok(()), ctx);
         }
     }
@@ -240,7 +248,7 @@ impl<'a> Iter<'a> {
         if ret <= 0 {
             self.forget_mapping();
         }
-        check(ret)?;
+        to_result(ret)?;
         Ok(ret > 0)
     }
 
@@ -248,7 +256,7 @@ impl<'a> Iter<'a> {
     #[inline]
     pub fn advance(&mut self, bytes: u64) -> Result {
         // SAFETY: The iterator is valid.
-        check(unsafe { bindings::iomap_iter_advance(self.as_raw(), bytes) })
+        to_result(unsafe { bindings::iomap_iter_advance(self.as_raw(), bytes) })
     }
 }
 
@@ -298,7 +306,12 @@ impl Inline<'_> {
             if copied > 0 {
                 let end = pos.wrapping_add(copied as i64);
                 // SAFETY: The inode is valid, and its lock is held.
-                unsafe { bindings::iomap_inline_written(inode.as_raw(), end) };
+                unsafe {
+                    if end > inode.size() {
+                        bindings::i_size_write(inode.as_raw(), end);
+                    }
+                    bindings::mark_inode_dirty(inode.as_raw());
+                }
             }
             Ok(copied)
         } else {

@@ -6,13 +6,14 @@
 //!
 //! ```text
 //!       begin_dio()               end_io()             end_dio()
-//!  Iocb ----------> BusyIocb<DioOps> -----> BusyIocb<()> -----> DoneIocb --+--> complete()
+//!  NewIocb -------> BusyIocb<DioOps> -----> BusyIocb<()> -----> DoneIocb --+--> complete()
 //!   |                                            |                         |
 //!   | answer()                                   | refuse()                | answer()
 //!   +--------------------> Answer <--------------+-------------------------+
 //! ```
 //!
-//! * [`Iocb`]: the request is being prepared, nothing depends on it yet.
+//! * [`Iocb`]: what every stage shows.
+//! * [`NewIocb`]: the request is being prepared, nothing depends on it yet.
 //! * [`BusyIocb`]: the request counts in `i_dio_count` of the inode. With [`DioOps`] the file system
 //!   is still to be told when the bios have ended.
 //! * [`DoneIocb`]: it no longer counts; what is left is the position and the completion.
@@ -26,21 +27,25 @@
 //! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h).
 
 use super::{
-    check,
-    context::MaySleep,
     flags::{
         EndIoFlags,
         IocbFlags, //
     },
-    inode::Inode,
-    ops::DioOps,
-    read_once,
-    write_once, //
+    ops::DioOps, //
 };
 use crate::{
     bindings,
-    fs::Kiocb,
-    prelude::*, //
+    error::to_result,
+    fs::{
+        inode::Inode,
+        Kiocb, //
+    },
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
+    task::MaySleep, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -48,7 +53,7 @@ use core::{
     ptr, //
 };
 
-/// A kiocb whose request is being prepared.
+/// What every stage of a kiocb shows.
 ///
 /// # Invariants
 ///
@@ -57,19 +62,6 @@ use core::{
 pub struct Iocb(Kiocb<'static, ()>);
 
 impl Iocb {
-    /// Takes a kiocb from the caller of a request.
-    ///
-    /// # Safety
-    ///
-    /// `ptr` must point at a kiocb with an open file, and both must stay valid, and be left to
-    /// the returned value, until the request is over.
-    #[inline]
-    pub unsafe fn from_raw(ptr: *mut bindings::kiocb) -> Self {
-        // INVARIANT: Required of the caller.
-        // SAFETY: The kiocb is valid; nothing is asked of private data of type `()`.
-        Self(unsafe { Kiocb::from_raw(ptr) })
-    }
-
     /// Returns the kiocb as C knows it.
     #[inline]
     pub(super) fn as_raw(&self) -> *mut bindings::kiocb {
@@ -123,7 +115,10 @@ impl Iocb {
     #[inline]
     pub fn has_cached_pages(&self) -> bool {
         // SAFETY: The file is open, so its mapping is valid; the count is a machine word.
-        unsafe { read_once(&raw const (*(*(*self.as_raw()).ki_filp).f_mapping).nrpages) != 0 }
+        unsafe {
+            let pages = &raw mut (*(*(*self.as_raw()).ki_filp).f_mapping).nrpages;
+            Atomic::from_ptr(pages).load(Relaxed) != 0
+        }
     }
 
     /// Whether there is nothing in the page cache of the file: no page, no trace of one that was
@@ -138,8 +133,8 @@ impl Iocb {
         let (head, flags) = unsafe {
             let mapping = (*(*self.as_raw()).ki_filp).f_mapping;
             (
-                read_once(&raw const (*mapping).i_pages.xa_head),
-                read_once(&raw const (*mapping).flags),
+                Atomic::from_ptr(&raw mut (*mapping).i_pages.xa_head).load(Relaxed),
+                Atomic::from_ptr(&raw mut (*mapping).flags).load(Relaxed),
             )
         };
         head.is_null() && flags & ERRORS == 0
@@ -155,7 +150,7 @@ impl Iocb {
             return Ok(());
         }
         // SAFETY: The kiocb is valid, and the context may sleep.
-        check(unsafe { bindings::kiocb_write_and_wait(self.as_raw(), len) })
+        to_result(unsafe { bindings::kiocb_write_and_wait(self.as_raw(), len) })
     }
 
     /// Writes back and then drops the cached pages of the next `len` bytes.
@@ -168,13 +163,14 @@ impl Iocb {
             return Ok(());
         }
         // SAFETY: The kiocb is valid, and the context may sleep.
-        check(unsafe { bindings::kiocb_invalidate_pages(self.as_raw(), len) })
+        to_result(unsafe { bindings::kiocb_invalidate_pages(self.as_raw(), len) })
     }
 
     /// Takes the request out of polling: the caller sees `IOCB_HIPRI` cleared.
     #[inline]
-    pub fn stop_polling(&mut self) {
-        // SAFETY: The kiocb is valid, and by the invariants only we write to it.
+    pub fn stop_polling(&self) {
+        // SAFETY: The kiocb is valid, and by the invariants only we write to it, from one thread at a
+        // time, as a reference to this is not `Send`.
         unsafe { (*self.as_raw()).ki_flags &= !IocbFlags::HIPRI.into_raw() };
     }
 
@@ -186,6 +182,44 @@ impl Iocb {
         // SAFETY: The kiocb and its file are valid by the invariants.
         unsafe { bindings::iomap_dio_warn_collision(self.as_raw()) };
     }
+}
+
+/// A kiocb whose request is being prepared.
+///
+/// # Invariants
+///
+/// The callbacks of `O`, if it has any, are those of the file's own file system for direct I/O.
+#[must_use = "the caller of the request wants an answer"]
+pub struct NewIocb<O> {
+    iocb: Iocb,
+    ops: O,
+}
+
+impl<O> Deref for NewIocb<O> {
+    type Target = Iocb;
+
+    #[inline]
+    fn deref(&self) -> &Iocb {
+        &self.iocb
+    }
+}
+
+impl<O> NewIocb<O> {
+    /// Takes a kiocb from the caller of a request, who says with `ops` how the file system takes part.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` must point at a kiocb with an open file, and both must stay valid, and be left to
+    /// the returned value, until the request is over. `ops` must be for direct I/O on that file.
+    #[inline]
+    pub unsafe fn from_raw(ptr: *mut bindings::kiocb, ops: O) -> Self {
+        // INVARIANT: Required of the caller.
+        Self {
+            // SAFETY: The kiocb is valid; nothing is asked of private data of type `()`.
+            iocb: Iocb(unsafe { Kiocb::from_raw(ptr) }),
+            ops,
+        }
+    }
 
     /// Ends a request that was not begun, with this result: bytes, or a negative errno.
     #[inline]
@@ -193,22 +227,35 @@ impl Iocb {
         Answer(result)
     }
 
-    /// As [`Iocb::answer`], with an error.
+    /// As [`NewIocb::answer`], with an error.
     #[cold]
     pub fn refuse(self, error: Error) -> Answer {
         // CAST: An errno fits.
         self.answer(error.to_errno() as isize)
     }
 
-    /// Counts the request in `i_dio_count` (`inode_dio_begin()`). The file system is told with `ops`
-    /// when its bios have ended.
+    /// Counts the request in `i_dio_count` (`inode_dio_begin()`). The file system is told
+    /// when its bios have ended, if it takes part.
     #[inline]
-    pub fn begin_dio(self, ops: DioOps) -> BusyIocb<DioOps> {
+    pub fn begin_dio(self) -> BusyIocb<O> {
         self.inode().dio_begin();
         // INVARIANT: Counted just now.
-        BusyIocb { iocb: self, ops }
+        BusyIocb {
+            iocb: self.iocb,
+            ops: self.ops,
+        }
     }
+}
 
+impl NewIocb<DioOps> {
+    /// Whether the file system has a say in how bios are made or submitted.
+    #[inline]
+    pub fn file_system_takes_part(&self) -> bool {
+        self.ops.takes_part()
+    }
+}
+
+impl NewIocb<()> {
     /// Takes over the count of a caller that has called `inode_dio_begin()` already.
     ///
     /// # Safety
@@ -218,7 +265,7 @@ impl Iocb {
     pub unsafe fn assume_dio_begun(self) -> BusyIocb<()> {
         // INVARIANT: Required of the caller.
         BusyIocb {
-            iocb: self,
+            iocb: self.iocb,
             ops: (),
         }
     }
@@ -296,18 +343,14 @@ impl BusyIocb<DioOps> {
 }
 
 impl<O> BusyIocb<O> {
-    /// As [`Iocb::stop_polling`].
-    #[inline]
-    pub fn stop_polling(&mut self) {
-        self.iocb.stop_polling();
-    }
-
     /// Says that there is no bio to poll any more.
     #[inline]
     pub fn clear_polled_bio(&mut self) {
         // SAFETY: The field is valid, only we write to it, and whoever polls reads it with
         // `READ_ONCE()`.
-        unsafe { write_once(&raw mut (*self.as_raw()).private, ptr::null_mut()) };
+        unsafe {
+            Atomic::from_ptr(&raw mut (*self.as_raw()).private).store(ptr::null_mut(), Relaxed)
+        };
     }
 
     /// Drops pages of the `written` bytes that were cached while the write was under way.

@@ -7,13 +7,11 @@
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 
-use super::{
-    flags::EndIoFlags,
-    inode::Inode,
-    iov_iter::IovIter, //
-};
+use super::flags::EndIoFlags;
 use crate::{
     bindings,
+    fs::inode::Inode,
+    iov::IovIter,
     prelude::*, //
 };
 use core::{
@@ -132,7 +130,7 @@ impl DioOps {
 
     /// Whether the file system has a say in how bios are made or submitted.
     #[inline]
-    pub fn takes_part(&self) -> bool {
+    pub(super) fn takes_part(&self) -> bool {
         self.bio_set().is_some() || self.submit_io().is_some()
     }
 

@@ -30,20 +30,11 @@
 //! rule that after its reference was dropped nobody touches the dio.
 
 use super::{
-    bio::{
-        Buffers,
-        Pages, //
-    },
-    check,
-    context::MaySleep,
+    bio::Buffers,
     handover::{
         AtEnd,
         AtSeal,
         Protocol, //
-    },
-    inode::{
-        DoneQueue,
-        Puntable, //
     },
     kiocb::{
         Iocb,
@@ -53,9 +44,16 @@ use super::{
 use crate::{
     alloc::flags::GFP_KERNEL,
     bindings,
+    block::bio::Pages,
+    error::to_result,
+    fs::inode::{
+        DoneQueue,
+        Puntable, //
+    },
     prelude::*,
     static_lock_class,
     sync::rcu,
+    task::MaySleep,
     types::Opaque,
     workqueue::RawWorkItem, //
 };
@@ -90,10 +88,7 @@ pub trait Operations: Sized + 'static {
     /// The last bio of the request has ended. Any context, the hard interrupt included.
     fn ended(request: Unique<Self>);
 
-    /// The last bio of the request was ended by a worker for ioends, also if somebody waits for it.
-    fn at_ioend(sealed: &mut Self::Sealed);
-
-    /// As [`Operations::ended`], after [`Operations::at_ioend`], by that worker.
+    /// As [`Operations::ended`], by a worker for ioends.
     fn ioend_ended(request: Unique<Self>, ctx: MaySleep);
 
     /// The request runs on the work queue that it was punted to.
@@ -192,6 +187,8 @@ struct Inner<T: Operations> {
     buffers: Buffers,
     /// Written by `Submitter::seal`, before the submission drops its reference.
     sealed: UnsafeCell<MaybeUninit<T::Sealed>>,
+    /// The last bio was ended by a worker for ioends. Written by who has the last reference.
+    at_ioend: UnsafeCell<bool>,
     /// Initialised when the request is punted, which few are.
     work: Opaque<bindings::work_struct>,
 }
@@ -200,7 +197,7 @@ struct Inner<T: Operations> {
 ///
 /// # Invariants
 ///
-/// `protocol` is initialised, and the submission has all references.
+/// `protocol` and `at_ioend` are initialised, and the submission has all references.
 pub struct Prepared<T: Operations>(NonNull<Inner<T>>);
 
 impl<T: Operations> Drop for Prepared<T> {
@@ -222,6 +219,7 @@ impl<T: Operations> Prepared<T> {
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
             (&raw mut (*raw).mark).write(MARK);
             (&raw mut (*raw).protocol).write(Protocol::new());
+            (&raw mut (*raw).at_ioend).write(UnsafeCell::new(false));
         }
         // INVARIANT: Just initialised.
         Ok(Self(inner))
@@ -236,7 +234,7 @@ impl<T: Operations> Prepared<T> {
         Submitter {
             inner,
             shares: Cell::new(0),
-            polled: Cell::new(false),
+            polled: Cell::new(ptr::null_mut()),
         }
     }
 }
@@ -253,8 +251,8 @@ impl<T: Operations> Prepared<T> {
 pub struct Submitter<T: Operations> {
     inner: NonNull<Inner<T>>,
     shares: Cell<i32>,
-    /// One of the bios ends only if somebody polls for it.
-    polled: Cell<bool>,
+    /// The kiocb by which one of the bios has to be polled for, or NULL.
+    polled: Cell<*mut bindings::kiocb>,
 }
 
 impl<T: Operations> Drop for Submitter<T> {
@@ -277,10 +275,10 @@ impl<T: Operations> Submitter<T> {
         self.inner().buffers
     }
 
-    /// Notes that one of the bios has to be polled for.
+    /// Notes that one of the bios has to be polled for by `iocb`.
     #[inline]
-    pub(super) fn set_polled(&self) {
-        self.polled.set(true);
+    pub(super) fn set_polled(&self, iocb: &Iocb) {
+        self.polled.set(iocb.as_raw());
     }
 
     /// Makes the reference of a bio that is about to be submitted.
@@ -320,7 +318,7 @@ impl<T: Operations> Submitter<T> {
     /// as we wait, so we do.
     pub fn wait(self, sealed: T::Sealed, ctx: MaySleep) -> Unique<T> {
         let polled = match T::iocb(&sealed) {
-            Some(iocb) if self.polled.get() => Some(iocb.as_raw()),
+            Some(iocb) if self.polled.get() == iocb.as_raw() => Some(iocb.as_raw()),
             _ => None,
         };
         let task = || crate::task::Task::current_raw().cast::<c_void>();
@@ -357,7 +355,7 @@ impl<T: Operations> Submitter<T> {
 ///
 /// # Safety
 ///
-/// `polled` must be the kiocb of the request.
+/// `polled` must be the kiocb of the request, and one that a bio was made to be polled by.
 unsafe fn sleep(protocol: &Protocol, polled: Option<*mut bindings::kiocb>, ctx: MaySleep) {
     if let Some(iocb) = polled {
         while !protocol.is_handed_back() {
@@ -366,7 +364,7 @@ unsafe fn sleep(protocol: &Protocol, polled: Option<*mut bindings::kiocb>, ctx: 
             unsafe {
                 bindings::iocb_bio_iopoll(iocb, ptr::null_mut(), 0);
                 // Not at once again: other bios may need this processor to end.
-                bindings::iomap_dio_set_uninterruptible();
+                bindings::set_current_state(bindings::TASK_UNINTERRUPTIBLE);
                 bindings::io_schedule_timeout(1);
             }
         }
@@ -449,18 +447,19 @@ impl<T: Operations> Share<T> {
     }
 
     /// Drops the reference. Returns the request if it was the last, unless a task waits for it,
-    /// which is woken and owns the request from then on. `last` has the last word on what submission
-    /// has left behind: it is called if the reference was the last, before anybody else gets the
-    /// request.
+    /// which is woken and owns the request from then on. `at_ioend` says that a worker for ioends
+    /// does so, which counts for the last.
     #[inline]
-    pub(super) fn finish(self, last: impl FnOnce(&mut T::Sealed)) -> Option<Unique<T>> {
+    pub(super) fn finish(self, at_ioend: bool) -> Option<Unique<T>> {
         let inner = ManuallyDrop::new(self).inner;
         // SAFETY: Our reference keeps the request until it is dropped here. If it was not the last,
         // the protocol does not look at the request any more.
         let ended = unsafe { inner.as_ref() }.protocol.finish(|| {
-            // SAFETY: Ours was the last reference, and the submission has sealed the request before
-            // it dropped its own. Nobody else looks at it until we hand it back.
-            last(unsafe { (*inner.as_ref().sealed.get()).assume_init_mut() })
+            if at_ioend {
+                // SAFETY: Ours was the last reference. Nobody else looks at the field until we hand the
+                // request back.
+                unsafe { *inner.as_ref().at_ioend.get() = true };
+            }
         });
         match ended {
             AtEnd::Nothing => None,
@@ -506,7 +505,7 @@ impl<T: Operations> Unique<T> {
     /// The first error of the request, if there was one.
     #[inline]
     pub fn result(&self) -> Result {
-        check(self.inner().protocol.error())
+        to_result(self.inner().protocol.error())
     }
 
     /// What submission has left behind.
@@ -528,10 +527,19 @@ impl<T: Operations> Unique<T> {
         }
     }
 
+    /// Whether the last bio was ended by a worker for ioends, which is process context already.
+    #[inline]
+    pub fn at_ioend(&self) -> bool {
+        // SAFETY: By the invariants the request is ours alone.
+        unsafe { *self.inner().at_ioend.get() }
+    }
+
     /// Lets [`Operations::punted`] go on with the request on the queue of the super block, or on the
-    /// system's queue.
+    /// system's queue. It is no longer at the end of an ioend then.
     #[cold]
     pub fn punt(self) {
+        // SAFETY: As in `at_ioend`.
+        unsafe { *self.inner().at_ioend.get() = false };
         Punted(self).punt();
     }
 

@@ -3,18 +3,19 @@
 //! KUnit tests of what needs neither a file nor a device.
 
 use super::{
-    bio::{
-        Buffers,
-        Pages, //
-    },
-    context::MaySleep,
+    bio::Buffers,
     flags::{
+        BeginFlags,
         CallerFlags,
         EndIoFlags,
         MapFlags, //
     },
-    iov_iter::IovIter,
+    iter::{
+        Iter,
+        Mapping, //
+    },
     kiocb::Iocb,
+    ops::MapOps,
     request::{
         Cache,
         Operations,
@@ -25,6 +26,12 @@ use super::{
 };
 use crate::{
     bindings,
+    block::bio::{
+        Bio,
+        Pages, //
+    },
+    fs::inode::Inode,
+    iov::IovIter,
     prelude::*,
     sync::{
         atomic::{
@@ -34,8 +41,13 @@ use crate::{
         Arc,
         Completion, //
     },
+    task::MaySleep,
     types::Opaque,
-    workqueue,
+    workqueue, //
+};
+use core::ptr::{
+    self,
+    NonNull, //
 };
 
 /// A request whose owner only says that it was there.
@@ -61,8 +73,6 @@ impl Operations for Probe {
     fn ended(request: Unique<Self>) {
         request.punt();
     }
-
-    fn at_ioend(_seal: &mut Seal) {}
 
     fn ioend_ended(request: Unique<Self>, _ctx: MaySleep) {
         request.punt();
@@ -96,6 +106,89 @@ fn start() -> Result<Submitter<Probe>> {
     Ok(Prepared::<Probe>::new(ctx())?.start(Buffers::InPlace(Pages::Dirtied)))
 }
 
+/// Requests of which each has another cache than the one before.
+enum Fickle {}
+
+static FICKLE: (Cache<Fickle>, Cache<Fickle>) = (Cache::new(), Cache::new());
+static SECOND: AtomicFlag = AtomicFlag::new(false);
+
+impl Operations for Fickle {
+    type Sealed = ();
+
+    fn cache() -> &'static Cache<Self> {
+        if SECOND.xchg(!SECOND.load(Relaxed), Relaxed) {
+            &FICKLE.1
+        } else {
+            &FICKLE.0
+        }
+    }
+
+    fn iocb(_sealed: &()) -> Option<&Iocb> {
+        None
+    }
+
+    fn ended(request: Unique<Self>) {
+        request.into_sealed()
+    }
+
+    fn ioend_ended(request: Unique<Self>, _ctx: MaySleep) {
+        request.into_sealed()
+    }
+
+    fn punted(request: Unique<Self>, _ctx: MaySleep) {
+        request.into_sealed()
+    }
+}
+
+/// How often a file system was called.
+#[derive(Default)]
+struct Counts {
+    begun: u32,
+    ended: u32,
+}
+
+/// What is behind the mapping that a file system is asked to fill in.
+fn counts(map: *mut bindings::iomap) -> *mut Counts {
+    // SAFETY: The mapping is that of an iterator.
+    unsafe {
+        (*crate::container_of!(map, bindings::iomap_iter, iomap))
+            .private
+            .cast()
+    }
+}
+
+unsafe extern "C" fn count_begin(
+    _inode: *mut bindings::inode,
+    pos: bindings::loff_t,
+    _len: bindings::loff_t,
+    _flags: c_uint,
+    map: *mut bindings::iomap,
+    _srcmap: *mut bindings::iomap,
+) -> c_int {
+    // SAFETY: The private data of the iterator are the counts; the mapping is to be filled in.
+    unsafe {
+        (*counts(map)).begun += 1;
+        (*map).type_ = bindings::IOMAP_INLINE as u16;
+        (*map).offset = pos;
+        (*map).length = 4096;
+        (*map).inline_data = map.cast();
+    }
+    0
+}
+
+unsafe extern "C" fn count_end(
+    _inode: *mut bindings::inode,
+    _pos: bindings::loff_t,
+    _len: bindings::loff_t,
+    _written: isize,
+    _flags: c_uint,
+    map: *mut bindings::iomap,
+) -> c_int {
+    // SAFETY: As in `count_begin`.
+    unsafe { (*counts(map)).ended += 1 };
+    0
+}
+
 #[macros::kunit_tests(rust_iomap)]
 mod cases {
     use super::*;
@@ -121,9 +214,9 @@ mod cases {
     fn last_bio_owns_a_queued_request() -> Result {
         let submitter = start()?;
         let (first, last) = (submitter.share(), submitter.share());
-        assert!(first.finish(|_| ()).is_none());
+        assert!(first.finish(false).is_none());
         assert!(submitter.seal(seal(2)?).is_err());
-        let request = last.finish(|_| ()).ok_or(EINVAL)?;
+        let request = last.finish(false).ok_or(EINVAL)?;
         assert_eq!(request.into_sealed().value, 2);
         Ok(())
     }
@@ -131,8 +224,8 @@ mod cases {
     #[test]
     fn bios_that_end_early_leave_the_request_alone() -> Result {
         let submitter = start()?;
-        assert!(submitter.share().finish(|_| ()).is_none());
-        assert!(submitter.share().finish(|_| ()).is_none());
+        assert!(submitter.share().finish(false).is_none());
+        assert!(submitter.share().finish(false).is_none());
         let Ok(request) = submitter.seal(seal(3)?) else {
             return Err(EINVAL);
         };
@@ -141,13 +234,40 @@ mod cases {
     }
 
     #[test]
-    fn last_bio_has_the_last_word() -> Result {
+    fn last_bio_says_where_it_ended() -> Result {
         let submitter = start()?;
         let (first, last) = (submitter.share(), submitter.share());
-        assert!(first.finish(|sealed| sealed.value = 0).is_none());
+        assert!(first.finish(true).is_none());
         assert!(submitter.seal(seal(8)?).is_err());
-        let request = last.finish(|sealed| sealed.value += 1).ok_or(EINVAL)?;
-        assert_eq!(request.into_sealed().value, 9);
+        let request = last.finish(false).ok_or(EINVAL)?;
+        assert!(!request.at_ioend());
+        drop(request.into_sealed());
+
+        let submitter = start()?;
+        let last = submitter.share();
+        assert!(submitter.seal(seal(9)?).is_err());
+        let request = last.finish(true).ok_or(EINVAL)?;
+        assert!(request.at_ioend());
+        drop(request.into_sealed());
+        Ok(())
+    }
+
+    /// Whoever asks for a request is not asked again when it is freed.
+    #[test]
+    fn requests_know_their_cache() -> Result {
+        // SAFETY: Here only, and KUnit runs each test once.
+        unsafe {
+            FICKLE.0.init(c"iomap_dio_kunit_a")?;
+            FICKLE.1.init(c"iomap_dio_kunit_b")?;
+        }
+        for _ in 0..8 {
+            drop(Prepared::<Fickle>::new(ctx())?);
+            let prepared = Prepared::<Fickle>::new(ctx())?;
+            let Ok(request) = prepared.start(Buffers::InPlace(Pages::LeftAlone)).seal(()) else {
+                return Err(EINVAL);
+            };
+            request.into_sealed();
+        }
         Ok(())
     }
 
@@ -159,7 +279,7 @@ mod cases {
         share.record_error(EIO);
         assert!(submitter.has_failed() && share.has_failed());
         submitter.record_error(EINVAL);
-        assert!(share.finish(|_| ()).is_none());
+        assert!(share.finish(false).is_none());
         let Ok(request) = submitter.seal(seal(4)?) else {
             return Err(EINVAL);
         };
@@ -178,14 +298,13 @@ mod cases {
                 if round % 2 == 0 {
                     share.record_error(EIO);
                 }
-                // Nothing to own here: either the submitter is not done, or it waits. The last word
-                // is heard all the same.
-                drop(share.finish(|sealed| sealed.value += 1));
+                // Nothing to own here: either the submitter is not done, or it waits. Where it ended
+                // is known all the same, if it was the last.
+                drop(share.finish(true));
             })?;
             let request = submitter.wait(seal(round)?, ctx());
             assert_eq!(request.result().is_err(), round % 2 == 0);
-            let value = request.into_sealed().value;
-            assert!(value == round || value == round + 1);
+            assert_eq!(request.into_sealed().value, round);
         }
         Ok(())
     }
@@ -268,6 +387,103 @@ mod cases {
         assert_eq!(memory.zero(u64::MAX, ctx()), 4096);
         assert!(memory.is_empty());
         assert!(buffer.iter().all(|&byte| byte == 0));
+        Ok(())
+    }
+
+    #[test]
+    fn marks_of_others_are_ignored() -> Result {
+        let mut buffer = KVec::from_elem(0u8, 1024, GFP_KERNEL)?;
+        let vec = bindings::kvec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        let (one, other) = (
+            Opaque::<bindings::iov_iter>::zeroed(),
+            Opaque::<bindings::iov_iter>::zeroed(),
+        );
+        // SAFETY: The iterators and the vector are valid for writes and live to the end of the test.
+        let (mut one, other) = unsafe {
+            bindings::iov_iter_kvec(one.get(), bindings::ITER_DEST, &vec, 1, 512);
+            bindings::iov_iter_kvec(other.get(), bindings::ITER_DEST, &vec, 1, 1024);
+            (IovIter::from_raw(one.get()), IovIter::from_raw(other.get()))
+        };
+        assert_eq!(one.zero(256, ctx()), 256);
+        one.rewind(other.mark(), 0);
+        assert_eq!(one.len(), 256);
+        Ok(())
+    }
+
+    /// A bio that is filled with zeroes has to have the segments for them.
+    #[test]
+    fn zeroes_fit_their_bio() -> Result {
+        assert_eq!(Bio::zero_vecs(u32::MAX).err(), Some(EINVAL));
+        assert_eq!(Bio::zero_vecs(0)?, 1);
+        let bio = || {
+            // SAFETY: A bio that will not be submitted needs no device. The bio set is there since
+            // boot, and nobody else knows of a new bio.
+            unsafe {
+                let raw = bindings::bio_alloc_bioset(
+                    ptr::null_mut(),
+                    1,
+                    bindings::req_op_REQ_OP_WRITE,
+                    GFP_KERNEL.as_raw(),
+                    &raw mut bindings::fs_bio_set,
+                );
+                NonNull::new(raw)
+                    .map(|raw| Bio::from_raw(raw))
+                    .ok_or(ENOMEM)
+            }
+        };
+        assert_eq!(bio()?.zero(512)?.size(), 512);
+        assert_eq!(bio()?.zero(u32::MAX).err(), Some(EINVAL));
+        Ok(())
+    }
+
+    /// The file system ends a mapping once, whatever the walk does, and nobody finds it afterwards.
+    #[test]
+    fn mappings_end_once() -> Result {
+        let inode = KBox::new(Opaque::<bindings::inode>::zeroed(), GFP_KERNEL)?;
+        let mut counts = Counts::default();
+        let ops = bindings::iomap_ops {
+            iomap_begin: Some(count_begin),
+            iomap_end: Some(count_end),
+            ..pin_init::zeroed()
+        };
+        let mut byte = 0u8;
+        let vec = bindings::kvec {
+            iov_base: (&raw mut byte).cast(),
+            iov_len: 1,
+        };
+        let memory = Opaque::<bindings::iov_iter>::zeroed();
+        let source = Opaque::<bindings::iov_iter>::zeroed();
+        // SAFETY: All of these live to the end of the test; the callbacks look at nothing else.
+        let (ops, mut source) = unsafe {
+            bindings::iov_iter_kvec(memory.get(), bindings::ITER_DEST, &vec, 1, 1);
+            bindings::iov_iter_kvec(source.get(), bindings::ITER_SOURCE, &vec, 1, 1);
+            let memory = IovIter::from_raw(memory.get());
+            let inode = Inode::from_raw(inode.get());
+            (
+                MapOps::from_raw(&ops, inode, (&raw mut counts).cast(), &memory),
+                IovIter::from_raw(source.get()),
+            )
+        };
+
+        Iter::over(ops, 0, 8192, BeginFlags::DIRECT, |iter| {
+            assert!(matches!(iter.mapping(), Mapping::Hole));
+            assert!(iter.begin(ctx())?);
+            let Mapping::Inline(inline) = iter.mapping() else {
+                return Err(EINVAL);
+            };
+            // It is mapped for reading.
+            assert_eq!(inline.copy(&mut source, ctx()).err(), Some(EINVAL));
+            assert_eq!(iter.length(), 4096);
+            assert_eq!(iter.next(Err(EIO), ctx()).err(), Some(EIO));
+            assert_eq!(iter.length(), 0);
+            iter.end(ctx());
+            iter.end(ctx());
+            Ok(())
+        })?;
+        assert_eq!((counts.begun, counts.ended), (1, 1));
         Ok(())
     }
 

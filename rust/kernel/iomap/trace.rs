@@ -6,11 +6,13 @@
 
 use super::{
     flags::CallerFlags,
-    inode::Inode,
-    iov_iter::IovIter,
     kiocb::Iocb, //
 };
-use crate::prelude::*;
+use crate::{
+    fs::inode::Inode,
+    iov::IovIter,
+    prelude::*, //
+};
 
 mod raw {
     use crate::{

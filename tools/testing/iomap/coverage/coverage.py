@@ -18,9 +18,10 @@ import tempfile
 ORACLE = "fs/iomap/direct-io.c"
 OBJECT = "fs/iomap/direct_io_compare"
 # The path, and the abstractions that it is built from.
-RUST = re.compile(r"(fs/iomap/direct_io(\.rs|/.*\.rs)|rust/kernel/iomap(\.rs|/.*\.rs))$")
-# Not of the path: the KUnit tests in Rust, and a reader of files inside the kernel.
-NOT_RUST = re.compile(r"(fs/iomap/tests/.*|rust/kernel/iomap/(tests|direct_file)\.rs)$")
+RUST = re.compile(r"(fs/iomap/direct_io(\.rs|/.*\.rs)|rust/kernel/iomap(\.rs|/.*\.rs)|"
+                  r"rust/kernel/(block/(bdev|bio|plug)|fs/inode|iov/iter|task/may_sleep)\.rs)$")
+# Not of the path: the KUnit tests in Rust.
+NOT_RUST = re.compile(r"(fs/iomap/tests/.*|rust/kernel/iomap/tests\.rs)$")
 
 
 class Trouble(Exception):
@@ -289,8 +290,7 @@ def markdown(lines, edges, wrong, about):
     text.append("An edge leads to a piece of machine code that is entered only as a whole. It belongs "
                 "to the line of ours that it was made from; a line that is inlined several times, or "
                 "is generic, has its edges each time. All of `direct_io.o` counts, and of the kernel "
-                "crate what is in `rust/kernel/iomap/`, but for `direct_file.rs`, which is not of "
-                "the path.")
+                "crate what the path is built from.")
     text.append(table("Rust", "edges", edges))
     left = unreached(edges)
     text.append("## Edges not reached")

@@ -100,7 +100,7 @@ class Edges(unittest.TestCase):
     def test_of_others(self):
         self.assertIsNone(coverage.place([self.CORE]))
         self.assertIsNone(coverage.place([self.OURS, ("fs/iomap/tests/decide.rs", 5, "t")]))
-        self.assertIsNone(coverage.place([("rust/kernel/iomap/direct_file.rs", 5, "read")]))
+        self.assertIsNone(coverage.place([("rust/kernel/block/buffer.rs", 5, "read")]))
 
     def test_reason(self):
         edges = [{"file": "fs/a.rs", "line": 1, "in": "f", "named": False, "random": False,

@@ -3,8 +3,8 @@
 //! The hand-over of requests, and the decisions of direct I/O, on the host.
 //!
 //! The files under test are those of the kernel, unchanged. Around them is what they expect of the
-//! kernel: for [`handover`] that is `crate::sync::atomic` and `load_relaxed`, made of `loom`, which
-//! runs a model through every order of its atomic operations and every value that a load may see.
+//! kernel: for [`handover`] that is `crate::sync::atomic`, made of `loom`, which runs a model through
+//! every order of its atomic operations and every value that a load may see.
 
 #![cfg(test)]
 
@@ -16,8 +16,3 @@ mod handover;
 mod models;
 mod properties;
 mod sync;
-
-/// As the function of this name in `rust/kernel/iomap.rs`.
-fn load_relaxed<T: sync::atomic::AtomicType>(atomic: &sync::atomic::Atomic<T>) -> T {
-    atomic.load(sync::atomic::Relaxed)
-}

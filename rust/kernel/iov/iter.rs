@@ -8,13 +8,13 @@
 //! C headers: [`include/linux/uio.h`](srctree/include/linux/uio.h),
 //! [`include/linux/bio.h`](srctree/include/linux/bio.h).
 //!
-//! [`IovIterSource`]: crate::iov::IovIterSource
-//! [`IovIterDest`]: crate::iov::IovIterDest
+//! [`IovIterSource`]: super::IovIterSource
+//! [`IovIterDest`]: super::IovIterDest
 
-use super::context::MaySleep;
 use crate::{
     bindings,
-    prelude::*, //
+    prelude::*,
+    task::MaySleep, //
 };
 use core::{
     cell::Cell,
@@ -67,7 +67,7 @@ impl<'a> IovIter<'a> {
 
     /// Returns the iterator as C knows it.
     #[inline]
-    pub(super) fn as_raw(&mut self) -> *mut bindings::iov_iter {
+    pub(crate) fn as_raw(&mut self) -> *mut bindings::iov_iter {
         self.raw.as_ptr()
     }
 
@@ -142,7 +142,7 @@ impl<'a> IovIter<'a> {
     ///
     /// What `section` gets is an iterator by itself: a mark of this one is none of that.
     #[inline(always)]
-    pub(super) fn cut<R>(&mut self, max: u64, section: impl FnOnce(&mut IovIter<'_>) -> R) -> R {
+    pub(crate) fn cut<R>(&mut self, max: u64, section: impl FnOnce(&mut IovIter<'_>) -> R) -> R {
         // CAST: Widening, and back what came from a `usize`.
         let hidden = (self.len() as u64).saturating_sub(max) as usize;
         // SAFETY: As in `len`, and the iterator is ours.
@@ -182,7 +182,7 @@ impl<'a> IovIter<'a> {
     ///
     /// None for a bvec iterator, whose segments the bio borrows.
     #[inline]
-    pub(super) fn vecs_to_alloc(&mut self) -> u16 {
+    pub(crate) fn vecs_to_alloc(&mut self) -> u16 {
         if self.kind() == bindings::iter_type_ITER_BVEC {
             return 0;
         }
@@ -192,7 +192,7 @@ impl<'a> IovIter<'a> {
     /// Segments that a bio needs to bounce this memory (`bio_iov_bounce_nr_vecs()`).
     ///
     /// A read has one more: the bounce buffer comes before the pages it is copied to.
-    pub(super) fn bounce_vecs(&mut self) -> u16 {
+    pub(crate) fn bounce_vecs(&mut self) -> u16 {
         if self.is_source() {
             pages(self.as_raw(), bindings::BIO_MAX_VECS)
         } else {

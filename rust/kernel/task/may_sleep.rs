@@ -40,17 +40,17 @@ impl MaySleep {
     #[inline]
     fn checked() -> Self {
         #[cfg(CONFIG_DEBUG_ATOMIC_SLEEP)]
-        crate::task::might_sleep();
+        super::might_sleep();
         Self(NotThreadSafe)
     }
 
     /// Sleeps, uninterruptibly and accounted as I/O, until `is_done` (`blk_io_schedule()`).
     ///
     /// Whoever makes it so wakes this task afterwards.
-    pub(super) fn sleep_until(self, is_done: impl Fn() -> bool) {
+    pub(crate) fn sleep_until(self, is_done: impl Fn() -> bool) {
         loop {
             // SAFETY: The state is set back below.
-            unsafe { bindings::iomap_dio_set_uninterruptible() };
+            unsafe { bindings::set_current_state(bindings::TASK_UNINTERRUPTIBLE) };
             if is_done() {
                 break;
             }
@@ -58,7 +58,7 @@ impl MaySleep {
             unsafe { bindings::blk_io_schedule() };
         }
         // SAFETY: Always safe for the current task.
-        unsafe { bindings::iomap_dio_set_running() };
+        unsafe { bindings::__set_current_state(bindings::TASK_RUNNING) };
     }
 
     /// Takes the proof from the kiocb of a file operation that is being served.
@@ -70,7 +70,7 @@ impl MaySleep {
     /// As with a mutex, taking a spin lock first and then doing what may sleep is a bug that types
     /// do not catch.
     ///
-    /// [`BusyIocb`]: super::kiocb::BusyIocb
+    /// [`BusyIocb`]: crate::iomap::kiocb::BusyIocb
     #[inline]
     pub fn from_kiocb<T>(_kiocb: &Kiocb<'_, T>) -> Self {
         // INVARIANT: The operation that the kiocb was borrowed for has not returned, and the value

@@ -4,19 +4,16 @@
 //!
 //! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h).
 
-use super::{
-    check,
-    context::MaySleep,
-    read_once, //
-};
 use crate::{
     bindings,
+    error::to_result,
     prelude::*,
     sync::atomic::{
         Atomic,
         Full,
         Relaxed, //
     },
+    task::MaySleep,
     types::Opaque,
     workqueue::{
         self,
@@ -59,7 +56,7 @@ pub struct DoneQueue<'a> {
 }
 
 /// What can be completed on the work queue of its super block.
-pub(super) trait Puntable:
+pub(crate) trait Puntable:
     RawWorkItem<0, EnqueueOutput = ()> + Send + Sized + 'static
 {
     /// The queue. Until the completion is over it keeps the inode that the queue is taken from.
@@ -91,7 +88,7 @@ impl Inode {
     }
 
     #[inline]
-    pub(super) fn as_raw(&self) -> *mut bindings::inode {
+    pub(crate) fn as_raw(&self) -> *mut bindings::inode {
         self.0.get()
     }
 
@@ -130,7 +127,7 @@ impl Inode {
 
     /// The life-time hint of data written to this file.
     #[inline]
-    pub(super) fn write_hint(&self) -> bindings::rw_hint {
+    pub(crate) fn write_hint(&self) -> bindings::rw_hint {
         // SAFETY: The inode is valid; C reads the hint without a lock as well.
         unsafe { (*self.as_raw()).i_write_hint }
     }
@@ -148,7 +145,8 @@ impl Inode {
         // ORDERING: Carries the address dependency on the queue's initialisation, as in C.
         // SAFETY: The super block is pinned by the inode. The pointer changes once, from NULL, by
         // a `cmpxchg()`.
-        let queue = unsafe { read_once(&raw const (*self.super_block()).s_dio_done_wq) };
+        let queue = unsafe { Atomic::from_ptr(&raw mut (*self.super_block()).s_dio_done_wq) };
+        let queue = queue.load(Relaxed);
         // INVARIANT: The super block lives as long as the inode.
         Some(DoneQueue {
             raw: NonNull::new(queue)?,
@@ -165,7 +163,7 @@ impl Inode {
             return Ok(());
         }
         // SAFETY: The super block is valid, and the context may sleep.
-        check(unsafe { bindings::sb_init_dio_done_wq(self.super_block()) })
+        to_result(unsafe { bindings::sb_init_dio_done_wq(self.super_block()) })
     }
 
     /// Tells whoever watches the file system about a failed request (`fserror_report_io()`).
@@ -179,12 +177,22 @@ impl Inode {
             Failed::Write => bindings::fserror_type_FSERR_DIRECTIO_WRITE,
         };
         // SAFETY: The inode is valid by the invariants.
-        unsafe { bindings::fserror_report_io_nofs(self.as_raw(), kind, pos, len, error) }
+        unsafe {
+            bindings::fserror_report(
+                self.super_block(),
+                self.as_raw(),
+                kind,
+                pos,
+                len,
+                error,
+                bindings::GFP_NOFS,
+            )
+        }
     }
 
     /// Counts one direct I/O request (`inode_dio_begin()`).
     #[inline]
-    pub(super) fn dio_begin(&self) {
+    pub(crate) fn dio_begin(&self) {
         // SAFETY: `i_dio_count` of a valid inode is only accessed atomically.
         let count = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_dio_count.counter) };
         // ORDERING: None needed, as in C: who waits for zero holds the lock that the caller of
@@ -194,7 +202,7 @@ impl Inode {
 
     /// Counts one direct I/O request less and wakes who waits for zero (`inode_dio_end()`).
     #[inline]
-    pub(super) fn dio_end(&self) {
+    pub(crate) fn dio_end(&self) {
         // SAFETY: As in `dio_begin`.
         let count = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_dio_count.counter) };
         // ORDERING: Full, as `atomic_dec_and_test()`: what the request did is visible to the
