@@ -1,29 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rust direct I/O sample.
+//! Rust sample of bios.
 //!
-//! Write the path of a file to `/dev/rust-iomap-read`, and the module reads the first 4096 bytes
-//! of it with direct I/O. Then read how many bytes that were, and their sum, from the same open
-//! device:
+//! Write the path of a block device and a number of bios to `/dev/rust-bio-read`, and the module
+//! reads the device, 4096 bytes at a time, with so many bios in flight. It expects each sector of 512
+//! bytes to begin with its number, in 8 bytes with the lowest first. Then read what it found from the
+//! same open device:
 //!
 //! ```text
-//! # exec 3<>/dev/rust-iomap-read
-//! # echo /mnt/file >&3
+//! # exec 3<>/dev/rust-bio-read
+//! # echo /dev/nullb0 16 >&3
 //! # cat <&3
-//! 4096 bytes, sum 522240
+//! bios=16384 failed=0 wrong=0 iops=327680
 //! ```
+//!
+//! `failed` counts bios, and `wrong` counts sectors of the others.
 
 use kernel::{
+    block::{
+        bdev::OpenBlockDevice,
+        bio::{
+            Bio,
+            EndIo, //
+        },
+        buffer::Buffer,
+        plug::plugged,
+        SECTOR_SIZE, //
+    },
     fs::{
         File,
         Kiocb, //
-    },
-    iomap::{
-        context::MaySleep,
-        direct_file::{
-            AlignedBuffer,
-            DirectFile, //
-        }, //
     },
     iov::{
         IovIterDest,
@@ -37,33 +43,52 @@ use kernel::{
     new_mutex,
     prelude::*,
     str::CString,
-    sync::Mutex, //
+    sync::{
+        Arc,
+        Completion,
+        Mutex,
+        SetOnce, //
+    },
+    task::MaySleep,
+    time::{
+        Instant,
+        Monotonic, //
+    },
 };
 
-/// Bytes to read: a block of every device there is.
+/// Bytes of a bio: a block of every device there is.
 const BYTES: usize = 4096;
 
-/// The longest path, with the NUL at its end (`PATH_MAX`).
-const PATH_BYTES: usize = 4096;
+/// Sectors of a bio.
+const SECTORS: usize = BYTES / SECTOR_SIZE as usize;
+
+/// The longest that may be written: a path (`PATH_MAX`), and some more.
+const LINE_BYTES: usize = 4096 + 16;
+
+/// The most bios in flight.
+const MAX_DEPTH: usize = 1024;
+
+/// The most bios for each write to the device: 4 GiB.
+const MAX_BIOS: u32 = 1 << 20;
 
 module! {
-    type: RustIomapReadModule,
-    name: "rust_iomap_read",
+    type: RustBioReadModule,
+    name: "rust_bio_read",
     authors: ["Rust for Linux Contributors"],
-    description: "Rust direct I/O sample",
+    description: "Rust sample of bios",
     license: "GPL",
 }
 
 #[pin_data]
-struct RustIomapReadModule {
+struct RustBioReadModule {
     #[pin]
-    _miscdev: MiscDeviceRegistration<RustIomapRead>,
+    _miscdev: MiscDeviceRegistration<RustBioRead>,
 }
 
-impl kernel::InPlaceModule for RustIomapReadModule {
+impl kernel::InPlaceModule for RustBioReadModule {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         let options = MiscDeviceOptions {
-            name: c"rust-iomap-read",
+            name: c"rust-bio-read",
         };
 
         try_pin_init!(Self {
@@ -74,20 +99,20 @@ impl kernel::InPlaceModule for RustIomapReadModule {
 
 /// The device, as it was opened once.
 #[pin_data]
-struct RustIomapRead {
-    /// What is to be read from the device, once a path was written to it.
+struct RustBioRead {
+    /// What is to be read from the device, once a line was written to it.
     #[pin]
     report: Mutex<Option<CString>>,
 }
 
 #[vtable]
-impl MiscDevice for RustIomapRead {
+impl MiscDevice for RustBioRead {
     type Ptr = Pin<KBox<Self>>;
 
     fn open(_file: &File, _misc: &MiscDeviceRegistration<Self>) -> Result<Pin<KBox<Self>>> {
         KBox::try_pin_init(
             try_pin_init! {
-                RustIomapRead {
+                RustBioRead {
                     report <- new_mutex!(None::<CString>),
                 }
             },
@@ -111,21 +136,17 @@ impl MiscDevice for RustIomapRead {
         let me = kiocb.file();
 
         let len = iov.len();
-        if len >= PATH_BYTES {
-            return Err(ENAMETOOLONG);
+        if len > LINE_BYTES {
+            return Err(E2BIG);
         }
-        let mut path = KVec::new();
-        if iov.copy_from_iter_vec(&mut path, GFP_KERNEL)? != len {
+        let mut line = KVec::new();
+        if iov.copy_from_iter_vec(&mut line, GFP_KERNEL)? != len {
             return Err(EFAULT);
         }
-        // What `echo` adds.
-        if path.last() == Some(&b'\n') {
-            path.pop();
-        }
-        path.push(0, GFP_KERNEL)?;
-        let path = CStr::from_bytes_with_nul(&path).map_err(|_| EINVAL)?;
+        let (path, depth) = parse(&line)?;
+        let bdev = OpenBlockDevice::open(&path, ctx)?;
 
-        let report = read_and_sum(path, ctx)?;
+        let report = read_all(&bdev, depth, ctx)?;
         *me.report.lock() = Some(report);
 
         // The next `read()` begins with the new report.
@@ -134,16 +155,123 @@ impl MiscDevice for RustIomapRead {
     }
 }
 
-/// Reads the first bytes of the file at `path`, and says how many there were, and their sum.
-fn read_and_sum(path: &CStr, ctx: MaySleep) -> Result<CString> {
-    let file = DirectFile::open(path, ctx)?;
-    let mut buffer = AlignedBuffer::new(BYTES, ctx)?;
-    let count = file.read(0, &mut buffer, ctx)?;
+/// Takes a line apart into a path and a number of bios.
+fn parse(line: &[u8]) -> Result<(CString, usize)> {
+    let line = core::str::from_utf8(line).map_err(|_| EINVAL)?;
+    let (path, depth) = line.trim_end().rsplit_once(' ').ok_or(EINVAL)?;
+    let depth = depth.parse().map_err(|_| EINVAL)?;
+    if !(1..=MAX_DEPTH).contains(&depth) {
+        return Err(EINVAL);
+    }
+    Ok((CString::try_from_fmt(fmt!("{}", path.trim_end()))?, depth))
+}
 
-    let sum = buffer
-        .iter()
-        .take(count)
-        // OVERFLOW: The sum of `BYTES` bytes is less than 2^20.
-        .fold(0u32, |sum, &byte| sum.wrapping_add(u32::from(byte)));
-    CString::try_from_fmt(fmt!("{} bytes, sum {}\n", count, sum))
+/// A bio in flight, as who waits for it sees it.
+#[pin_data]
+struct Flight {
+    /// The number of its first sector.
+    sector: u64,
+    /// What it has read.
+    outcome: SetOnce<Result<Buffer>>,
+    #[pin]
+    ended: Completion,
+}
+
+/// A bio in flight, as the bio sees it.
+struct End(Arc<Flight>);
+
+impl EndIo for End {
+    fn end_io(self, buffer: Buffer, result: Result) {
+        self.0.outcome.populate(result.map(|()| buffer));
+        self.0.ended.complete_all();
+    }
+}
+
+impl Flight {
+    /// Submits a bio that reads from `sector` on.
+    fn start(bdev: &OpenBlockDevice, sector: u64, ctx: MaySleep) -> Result<Arc<Self>> {
+        let flight = Arc::pin_init(
+            pin_init!(Self {
+                sector,
+                outcome: SetOnce::new(),
+                ended <- Completion::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let buffer = Buffer::new(BYTES, GFP_KERNEL)?;
+        Bio::read(bdev, sector, buffer, End(flight.clone()), ctx)?.submit(ctx);
+        Ok(flight)
+    }
+
+    /// Waits for the bio, and checks what it has read.
+    fn finish(&self, tally: &mut Tally) {
+        self.ended.wait_for_completion();
+        match self.outcome.as_ref() {
+            Some(Ok(buffer)) => tally.wrong += wrong_sectors(buffer, self.sector),
+            _ => tally.failed += 1,
+        }
+    }
+}
+
+/// What was found.
+#[derive(Default)]
+struct Tally {
+    failed: u32,
+    wrong: u32,
+}
+
+/// Counts the sectors that do not begin with their number, of those from `first` on.
+fn wrong_sectors(buffer: &[u8], first: u64) -> u32 {
+    let mut wrong = 0;
+    for (sector, data) in (first..).zip(buffer.chunks(SECTOR_SIZE as usize)) {
+        if !data.starts_with(&sector.to_le_bytes()) {
+            wrong += 1;
+        }
+    }
+    wrong
+}
+
+/// Reads a device with at most `depth` bios in flight, and says what was found.
+fn read_all(bdev: &OpenBlockDevice, depth: usize, ctx: MaySleep) -> Result<CString> {
+    let bios = bdev.sectors() / SECTORS as u64;
+    let bios = bios.min(u64::from(MAX_BIOS)) as u32;
+    let mut flights = KVec::with_capacity(depth, GFP_KERNEL)?;
+    let mut tally = Tally::default();
+    let began = Instant::<Monotonic>::now();
+
+    // The first ones reach the driver together.
+    let mut status: Result = plugged(|| {
+        for bio in 0..bios.min(depth as u32) {
+            let sector = u64::from(bio) * SECTORS as u64;
+            flights.push(Flight::start(bdev, sector, ctx)?, GFP_KERNEL)?;
+        }
+        Ok(())
+    });
+    // Then, whenever the oldest one has ended, the next takes its place.
+    let mut next = flights.len() as u32;
+    while status.is_ok() && next < bios {
+        let oldest = next as usize % depth;
+        status = (|| {
+            let slot = flights.get_mut(oldest).ok_or(EINVAL)?;
+            slot.finish(&mut tally);
+            *slot = Flight::start(bdev, u64::from(next) * SECTORS as u64, ctx)?;
+            next += 1;
+            Ok(())
+        })();
+    }
+    // Whatever happened, the module stays until its bios have ended.
+    for flight in &flights {
+        flight.finish(&mut tally);
+    }
+    status?;
+
+    let millis = began.elapsed().as_millis().max(1) as u32;
+    let iops = bios * 1000 / millis;
+    CString::try_from_fmt(fmt!(
+        "bios={} failed={} wrong={} iops={}\n",
+        bios,
+        tally.failed,
+        tally.wrong,
+        iops
+    ))
 }

@@ -16,6 +16,7 @@ Names are CONFIG/IMPL/CASE and diff/CONFIG/CASE.
 
 import argparse
 import dataclasses
+import errno
 import fnmatch
 import json
 import mmap
@@ -30,6 +31,7 @@ DIRTY_MIB = 48
 MNT = "/mnt/fstest"
 SWITCH = "/sys/kernel/iomap/dio_impl"
 NULLB = "/sys/kernel/config/nullb"
+SAMPLE = "sample/bio-read"
 TRACING = "/sys/kernel/tracing"
 
 # What run.py itself tests around the cases of dio_test
@@ -236,7 +238,8 @@ class Devices:
             return "ram0"
         if not os.path.isdir(NULLB):
             raise Failure(f"{NULLB} is missing: CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS")
-        disk = {"null": "nullb0", "null-timer": "nullb1", "null-zoned": "nullb2"}[kind]
+        disk = {"null": "nullb0", "null-timer": "nullb1", "null-zoned": "nullb2",
+                "null-sample": "nullb3"}[kind]
         attrs = {"size": DEV_MIB, "blocksize": 512, "memory_backed": 1, "submit_queues": 2,
                  "poll_queues": 1, "irqmode": 1}
         if kind == "null-timer":
@@ -244,6 +247,8 @@ class Devices:
         if kind == "null-zoned":
             attrs |= {"size": 2048, "blocksize": 4096, "zoned": 1, "zone_size": 64,
                       "zone_nr_conv": 4, "poll_queues": 0}
+        if kind == "null-sample":
+            attrs |= {"size": 16, "irqmode": 2, "completion_nsec": 20000, "poll_queues": 0}
         os.makedirs(f"{NULLB}/{disk}", exist_ok=True)
         if read(f"{NULLB}/{disk}/power").strip() != "1":
             for attr, value in attrs.items():
@@ -503,6 +508,56 @@ class Runner:
         print(f"@@ fstest: {prefix}: {n['pass']} passed, {n['fail']} failed, "
               f"{n['skip']} skipped", flush=True)
 
+    def sample(self):
+        """The sample module reads a disk of numbered sectors, whose bios end in interrupts."""
+        self.start(SAMPLE)
+        began = time.monotonic()
+        try:
+            disk = self.devices.make("null-sample")
+            sectors = 16 * MIB // 512
+            with open(f"/dev/{disk}", "wb") as f:
+                for n in range(sectors):
+                    f.write(n.to_bytes(8, "little").ljust(512, b"\xdb"))
+
+            def read_all(depth, **want):
+                want = {"bios": sectors // 8, "failed": 0, "wrong": 0} | want
+                got = self.read_bios(f"/dev/{disk} {depth}")
+                iops = got.pop("iops", 0)
+                if got != want or iops < 1:
+                    raise Failure(f"{depth} in flight: {got}, not {want}; {iops} IOPS")
+
+            for depth in (1, 16, 1024):
+                read_all(depth)
+            with open(f"/dev/{disk}", "r+b") as f:
+                for n in (1000, 1001, sectors - 1):
+                    f.seek(n * 512)
+                    f.write(b"\xdb" * 8)
+            read_all(7, wrong=3)
+            write(f"{NULLB}/{disk}/badblocks", "+2000-2015")
+            read_all(7, wrong=3, failed=2)
+            for line, error in ((f"/dev/{disk} 0", errno.EINVAL), (f"/dev/{disk}", errno.EINVAL),
+                                ("/dev/nothing 1", errno.ENOENT), ("/dev/null 1", errno.ENOTBLK)):
+                try:
+                    self.read_bios(line)
+                    raise Failure(f"'{line}' was accepted")
+                except OSError as e:
+                    if e.errno != error:
+                        raise Failure(f"'{line}': {e}") from None
+            self.result(SAMPLE, "pass", ms=int((time.monotonic() - began) * 1000))
+        except (Failure, OSError) as e:
+            self.result(SAMPLE, "fail", str(e))
+
+    @staticmethod
+    def read_bios(line):
+        """What the module says, as numbers by name."""
+        fd = os.open("/dev/rust-bio-read", os.O_RDWR)
+        try:
+            os.write(fd, line.encode() + b"\n")
+            said = os.read(fd, 4096).decode()
+        finally:
+            os.close(fd)
+        return {k: int(v) for k, v in (word.split("=") for word in said.split())}
+
     def diff(self, names):
         records = {}
         for name in sorted(names):
@@ -549,6 +604,8 @@ def main():
                 print(f"{config.name}/{impl}/{case}")
         for name in sorted(diffs):
             print(name)
+        if matches(SAMPLE, args.only):
+            print(SAMPLE)
         return 0
 
     have = os.path.exists(SWITCH)
@@ -561,6 +618,8 @@ def main():
     for config, impl, chosen in runs:
         runner.config(config, impl, chosen)
     runner.diff(diffs)
+    if have and shard[0] == 0 and matches(SAMPLE, args.only):
+        runner.sample()
     if have:
         runner.set_impl("rust")
     runner.put(done=True)
