@@ -4,6 +4,6 @@
 use kernel::iomap::iter::Iter;
 
 /// An iterator is borrowed where it lies.
-pub fn attack<'a>(iter: &mut Iter<'a>) -> Iter<'a> {
-    *iter //~ E0507 move
+pub fn attack(iter: &mut Iter<'_>) {
+    let _moved = *iter; //~ E0507 move
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! T6: who may sleep here may not sleep elsewhere.
 
-use kernel::iomap::context::MaySleep;
+use kernel::task::MaySleep;
 
 fn elsewhere<T: Send>(_: T) {}
 

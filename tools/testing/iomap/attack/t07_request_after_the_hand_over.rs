@@ -1,34 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 //! T7: nothing can be done with a request that was given up.
 
-use kernel::iomap::{
-    bio_set::{
-        Header,
-        InFlight,
-        Single, //
+use kernel::{
+    iomap::{
+        bio_set::{
+            Header,
+            InFlight,
+            Single, //
+        },
+        kiocb::Queued,
+        request::{
+            Operations,
+            Submitter,
+            Unique, //
+        },
     },
-    context::MaySleep,
-    request::{
-        Operations,
-        Submitter, //
-    },
+    task::MaySleep, //
 };
 
 /// Whoever leaves a request of a single bio has no name for it any more.
-pub fn after_leave<H: Header>(mut flight: InFlight<H>) -> Option<Single<H>> {
+pub fn after_leave<H: Header>(mut flight: InFlight<H>) -> Result<Single<H>, Queued> {
     let ended = flight.leave();
     flight.header_mut(); //~ E0382 flight
     ended
 }
 
 /// It is left once, or waited for.
-pub fn both<H: Header>(flight: InFlight<H>, ctx: MaySleep) {
-    drop(flight.leave());
-    drop(flight.wait(ctx)); //~ E0382 flight
+pub fn both<H: Header>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>, Queued> {
+    let ended = flight.leave();
+    let _ended = flight.wait(ctx); //~ E0382 flight
+    ended
 }
 
 /// So it is with a request of several.
-pub fn after_seal<T: Operations>(request: Submitter<T>, sealed: T::Sealed) -> bool {
-    drop(request.seal(sealed, false));
-    request.has_failed() //~ E0382 request
+pub fn after_seal<T: Operations>(
+    request: Submitter<T>,
+    sealed: T::Sealed,
+) -> Result<Unique<T>, Queued> {
+    let sealed = request.seal(sealed);
+    let _failed = request.has_failed(); //~ E0382 request
+    sealed
 }

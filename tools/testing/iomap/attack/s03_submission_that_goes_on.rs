@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+//! S3: a request whose task does not wait any more has nobody who would wake it.
+
+use kernel::{
+    error::code::EIO,
+    iomap::{
+        kiocb::Queued,
+        request::{
+            Operations,
+            Submitter,
+            Unique, //
+        },
+    },
+    task::MaySleep, //
+};
+
+/// Waiting ends with the request: there is nothing in between that could be dropped.
+pub fn while_waiting<T: Operations>(
+    request: Submitter<T>,
+    sealed: T::Sealed,
+    ctx: MaySleep,
+) -> Unique<T> {
+    let ended = request.wait(sealed, ctx);
+    request.record_error(EIO); //~ E0382 request
+    ended
+}
+
+/// What was left to its bios is not waited for.
+pub fn left_and_waited<T: Operations>(
+    request: Submitter<T>,
+    sealed: T::Sealed,
+    other: T::Sealed,
+    ctx: MaySleep,
+) -> Result<Unique<T>, Queued> {
+    let left = request.seal(sealed);
+    let _ended = request.wait(other, ctx); //~ E0382 request
+    left
+}
+
+/// A request that may have bios in flight is not freed.
+pub fn freed<T: Operations>(request: Submitter<T>, sealed: T::Sealed) -> Result<Unique<T>, Queued> {
+    let _sealed = request.into_sealed(); //~ E0599 into_sealed
+    request.seal(sealed)
+}
+
+/// Nor is one that was left.
+pub fn freed_after(queued: Queued) -> isize {
+    let _sealed = queued.into_sealed(); //~ E0599 into_sealed
+    queued.answer().into_raw()
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+//! S7: a mapping is used until the file system is told that it is not needed any more.
+
+use kernel::{
+    bindings,
+    error::Result,
+    ffi::c_void,
+    fs::inode::Inode,
+    iomap::{
+        flags::BeginFlags,
+        iter::{
+            Extent,
+            Inline,
+            Iter,
+            Mapping, //
+        },
+        ops::MapOps, //
+    },
+    iov::IovIter,
+    task::MaySleep, //
+};
+
+/// What the callbacks expect is promised.
+pub fn promise(
+    ops: *const bindings::iomap_ops,
+    inode: &Inode,
+    private: *mut c_void,
+    memory: &IovIter<'_>,
+) {
+    let _ops = MapOps::from_raw(ops, inode, private, memory); //~ E0133 unsafe
+}
+
+/// It is not changed after.
+pub fn change(ops: &mut MapOps<'_>, private: *mut c_void) {
+    ops.private = private; //~ E0616 private
+}
+
+/// A mapping is gone when the next one is asked for.
+pub fn next(iter: &mut Iter<'_>, ctx: MaySleep) -> Result<u64> {
+    let Mapping::Mapped(extent) = iter.mapping() else {
+        return Ok(0);
+    };
+    iter.next(Ok(()), ctx)?; //~ E0502 iter
+    Ok(extent.sector(0))
+}
+
+/// So it is when it ends.
+pub fn end(iter: &mut Iter<'_>, memory: &mut IovIter<'_>, ctx: MaySleep) -> Result<usize> {
+    let Mapping::Inline(inline) = iter.mapping() else {
+        return Ok(0);
+    };
+    iter.end(ctx); //~ E0502 iter
+    inline.copy(memory, ctx)
+}
+
+/// What is in it is read after that by nobody.
+pub fn keep<'m>(iter: &'m mut Iter<'_>, kept: &mut [Option<Mapping<'m>>; 2], ctx: MaySleep) {
+    kept[0] = Some(iter.mapping());
+    let _next = iter.next(Ok(()), ctx); //~ E0502 iter
+}
+
+/// Blocks are of a mapping that has some, ...
+pub fn blocks(inline: Inline<'_>) {
+    let _sector = inline.sector(0); //~ E0599 sector
+}
+
+/// ... and memory as well.
+pub fn memory(extent: Extent<'_>, memory: &mut IovIter<'_>, ctx: MaySleep) {
+    let _copied = extent.copy(memory, ctx); //~ E0599 copy
+}
+
+/// The direction is that of the memory.
+pub fn direction() {
+    let _flags = BeginFlags::WRITE; //~ E0599 WRITE
+}
