@@ -168,8 +168,8 @@ impl Inode {
 
     /// Tells whoever watches the file system about a failed request (`fserror_report_io()`).
     ///
-    /// `pos` and `len` are in bytes, `error` is a negative errno. Process context: the C function takes `i_lock`. It allocates
-    /// with `GFP_NOFS`.
+    /// `pos` and `len` are in bytes, `error` is a negative errno. Process context: the C function takes
+    /// `i_lock`, and allocates with `GFP_NOFS`.
     #[cold]
     pub fn report_io_error(&self, failed: Failed, pos: i64, len: u64, error: c_int, _: MaySleep) {
         let kind = match failed {

@@ -21,7 +21,6 @@
 //!
 //!                is_handed_back() <------------- hand_back(), if that is a bio and `waiter` is set
 //! ```
-
 //!
 //! A request of a single bio is not counted: the submission and the bio shake hands, and who comes
 //! second is left with the request ([`Handshake`]).

@@ -190,7 +190,7 @@ impl Iter<'_> {
                 &raw mut (*raw).srcmap,
             )
         };
-        if ret != 0 {
+        if ret < 0 {
             self.forget_mapping();
         }
         to_result(ret)?;
@@ -289,6 +289,7 @@ impl Inline<'_> {
                 .cast::<u8>()
                 .wrapping_offset(pos.wrapping_sub(map.offset) as isize)
         };
+        // CAST: As above.
         let length = length as usize;
 
         if memory.is_source() {
@@ -304,6 +305,7 @@ impl Inline<'_> {
             let copied =
                 unsafe { bindings::copy_from_iter(at(pos).cast(), length, memory.as_raw()) };
             if copied > 0 {
+                // CAST: At most `length`.
                 let end = pos.wrapping_add(copied as i64);
                 // SAFETY: The inode is valid, and its lock is held.
                 unsafe {

@@ -35,8 +35,8 @@ breaks()
 	hand-back-relaxed	$H	s/(ptr::null_mut\(\)), Release/\$1, Relaxed/
 	hand-back-forgotten	$H	s/self\.waiter\.store\(ptr::null_mut\(\), Release\);//
 	touched-after-hand-back	$H	s/(self\.waiter\.store\(ptr::null_mut\(\), Release\);)/\$1 let _ = self.has_failed();/
-	touched-after-put	$H	s/return AtEnd::Nothing;/let _ = load_relaxed(&self.waiter); return AtEnd::Nothing;/
-	touched-after-seal	$H	s/\} else if waits \{\n/} else if !load_relaxed(&self.waiter).is_null() {\n/
+	touched-after-put	$H	s/return AtEnd::Nothing;/let _ = self.waiter.load(Relaxed); return AtEnd::Nothing;/
+	touched-after-seal	$H	s/\} else if waits \{\n/} else if !self.waiter.load(Relaxed).is_null() {\n/
 	wait-looks-relaxed	$H	s/self\.waiter\.load\(Acquire\)/self.waiter.load(Relaxed)/
 	wait-ends-at-once	$H	s/self\.waiter\.load\(Acquire\)\.is_null\(\)/!self.waiter.load(Acquire).is_null()/
 	bio-keeps-it	$H	s/AtEnd::Awaited\(task\)\n/AtEnd::Request\n/
@@ -78,7 +78,7 @@ breaks()
 	fault-waits-nowait	$D	s/waits: !nowait/waits: true/
 	fall-back-fails	$D	s/(Walk::FallBack => Settled \{\n            fails:) false/\$1 true/
 	debts-collide	$D	s/RECORD: Self = Self\(1 << 2\)/RECORD: Self = Self(1 << 1)/
-	debt-forgotten	$D	s/Self\(self\.0 \| other\.0\)\n    \}\n\n    \/\/\/ Whether that is a part/Self(self.0)\n    }\n\n    \/\/\/ Whether that is a part/
+	debt-forgotten	$D	s/Self\(self\.0 \| other\.0\)\n    \}\n\n    \/\/\/ Whether any of that is a part/Self(self.0)\n    }\n\n    \/\/\/ Whether any of that is a part/
 	EOF2
 }
 
