@@ -64,8 +64,8 @@ mod decide_tests;
 mod travel_tests;
 
 use complete::{
-    Finishing,
-    Generic,
+    Dio,
+    DioCompletion,
     SimpleRead, //
 };
 use submit::Call;
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn __iomap_dio_rw(
 #[cfg_attr(CONFIG_IOMAP_DIO_COMPARE, export_name = "rust_iomap_dio_complete")]
 pub unsafe extern "C" fn iomap_dio_complete(dio: *mut bindings::iomap_dio) -> isize {
     // SAFETY: Required of the caller.
-    let (request, ctx) = unsafe { (Unique::<Generic>::from_raw(dio), MaySleep::assume()) };
+    let (request, ctx) = unsafe { (Unique::<Dio>::from_raw(dio), MaySleep::assume()) };
     complete::finish(request, ctx).into_raw()
 }
 
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn iomap_dio_complete(dio: *mut bindings::iomap_dio) -> is
 #[cfg_attr(CONFIG_IOMAP_DIO_COMPARE, export_name = "rust_iomap_dio_bio_end_io")]
 pub unsafe extern "C" fn iomap_dio_bio_end_io(bio: *mut bindings::bio) {
     // SAFETY: Required of the caller.
-    unsafe { bio::end_io::<Generic>(bio) };
+    unsafe { bio::end_io::<Dio>(bio) };
 }
 
 /// The end of an ioend whose bio belongs to a request. Returns the number of its segments.
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn iomap_dio_bio_end_io(bio: *mut bindings::bio) {
 )]
 pub unsafe extern "C" fn iomap_finish_ioend_direct(ioend: *mut bindings::iomap_ioend) -> u32 {
     // SAFETY: Required of the caller.
-    unsafe { bio::ioend_end_io::<Generic>(ioend) }
+    unsafe { bio::ioend_end_io::<Dio>(ioend) }
 }
 
 /// Reads a block for which the inline function of the header has found a mapping.
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
 }
 
 // SAFETY: `iomap_dio_bio_end_io()` and `iomap_finish_ioend_direct()` are above.
-unsafe impl bio::Exported for Generic {}
+unsafe impl bio::Exported for Dio {}
 
 /// Bios that are kept in reserve, so that an allocation that may wait cannot fail.
 const RESERVE: u32 = 4;
@@ -253,10 +253,10 @@ static SIMPLE_READS: HeaderSet<SimpleRead> = unsafe { HeaderSet::new() };
 
 /// The bios of other requests of a single bio.
 // SAFETY: As above.
-static SINGLES: HeaderSet<Finishing> = unsafe { HeaderSet::new() };
+static SINGLES: HeaderSet<DioCompletion> = unsafe { HeaderSet::new() };
 
 /// The memory of requests of several bios.
-static REQUESTS: Cache<Generic> = Cache::new();
+static REQUESTS: Cache<Dio> = Cache::new();
 
 /// Sets up the bios of requests of a single bio, and the memory of all others.
 ///

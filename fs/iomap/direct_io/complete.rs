@@ -4,7 +4,7 @@
 //!
 //! A bio ends in any context. Whoever is left with the request then completes it, there and then,
 //! or on a work queue, or by waking the submitter. What can be done at once and what takes process
-//! context are two functions: [`Finishing::clear`] and [`Finishing::settle`].
+//! context are two functions: [`DioCompletion::clear`] and [`DioCompletion::settle`].
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use super::{
 use kernel::{
     block::bio::Pages,
     fs::inode::{
-        DoneQueue,
+        DioDoneWq,
         Failed, //
     },
     iomap::{
@@ -50,7 +50,7 @@ use kernel::{
 };
 
 /// The kind of request that consists of several bios.
-pub(crate) enum Generic {}
+pub(crate) enum Dio {}
 
 /// What is done with pages that were cached while a write was under way.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ enum Cached {
 }
 
 /// What is needed to complete a request, written when all of it is submitted.
-pub(crate) struct Finishing {
+pub(crate) struct DioCompletion {
     /// The kiocb.
     pub(crate) iocb: BusyIocb<DioOps>,
     /// Bytes that were submitted, zeroed or copied, whether or not that went well.
@@ -75,7 +75,7 @@ pub(crate) struct Finishing {
     pub(crate) fsblock_aligned: bool,
 }
 
-impl Header for Finishing {
+impl Header for DioCompletion {
     #[inline(always)]
     fn ended(mut request: Single<Self>) {
         let failed = request.result().is_err();
@@ -83,15 +83,15 @@ impl Header for Finishing {
         let Some(clear) = request.header_mut().land(failed) else {
             return request.punt();
         };
-        let (finishing, bio) = request.into_parts();
-        let told = finishing.clear(clear, pages);
+        let (completion, bio) = request.into_parts();
+        let told = completion.clear(clear, pages);
         drop(bio);
         let (iocb, ret) = told.close(0, None);
         iocb.complete(ret);
     }
 
-    fn queue(&self) -> Option<DoneQueue<'_>> {
-        self.iocb.inode().done_queue()
+    fn queue(&self) -> Option<DioDoneWq<'_>> {
+        self.iocb.inode().dio_done_wq()
     }
 
     fn punted(mut request: Single<Self>, ctx: MaySleep) {
@@ -143,8 +143,8 @@ impl Header for SimpleRead {
         request.into_header().went_well();
     }
 
-    fn queue(&self) -> Option<DoneQueue<'_>> {
-        self.iocb.inode().done_queue()
+    fn queue(&self) -> Option<DioDoneWq<'_>> {
+        self.iocb.inode().dio_done_wq()
     }
 
     fn punted(mut request: Single<Self>, ctx: MaySleep) {
@@ -171,8 +171,8 @@ fn settle_simple(request: Single<SimpleRead>, ctx: MaySleep) -> (DoneIocb, isize
     read.close(error)
 }
 
-impl Operations for Generic {
-    type Sealed = Finishing;
+impl Operations for Dio {
+    type Sealed = DioCompletion;
 
     #[inline]
     fn cache() -> &'static Cache<Self> {
@@ -180,8 +180,8 @@ impl Operations for Generic {
     }
 
     #[inline]
-    fn iocb(finishing: &Finishing) -> Option<&Iocb> {
-        Some(&finishing.iocb)
+    fn iocb(completion: &DioCompletion) -> Option<&Iocb> {
+        Some(&completion.iocb)
     }
 
     #[inline]
@@ -191,17 +191,17 @@ impl Operations for Generic {
 
     fn ioend_ended(mut request: Unique<Self>, ctx: MaySleep) {
         let failed = request.result().is_err();
-        let finishing = request.sealed();
-        if finishing.travel.debt().is_none() {
+        let completion = request.sealed();
+        if completion.travel.debt().is_none() {
             return land(request);
         }
         // What is owed is done here, but nothing that could wait for the very worker that this is.
-        let write = finishing.travel.transfer().is_write();
-        let owed = decide::owed_at_end(write, failed, || finishing.iocb.has_cached_pages());
+        let write = completion.travel.transfer().is_write();
+        let owed = decide::owed_at_end(write, failed, || completion.iocb.has_cached_pages());
         if owed.is_nothing() {
             deliver(request, Cached::Kept, ctx);
         } else {
-            finishing.travel.owe(owed);
+            completion.travel.owe(owed);
             request.punt();
         }
     }
@@ -213,7 +213,7 @@ impl Operations for Generic {
 
 /// Completes an asynchronous request whose last bio has ended, here or on a work queue.
 #[inline(never)]
-fn land(mut request: Unique<Generic>) {
+fn land(mut request: Unique<Dio>) {
     let failed = request.result().is_err();
     let pages = request.pages();
     let Some(clear) = request.sealed().land(failed) else {
@@ -224,7 +224,7 @@ fn land(mut request: Unique<Generic>) {
 }
 
 /// Completes an asynchronous request in process context and tells its kiocb.
-fn deliver(mut request: Unique<Generic>, cached: Cached, ctx: MaySleep) {
+fn deliver(mut request: Unique<Dio>, cached: Cached, ctx: MaySleep) {
     // The bio is gone. A poller that still has its address finds some bio there (the slab is
     // `SLAB_TYPESAFE_BY_RCU`), but a later one need not look.
     request.sealed().iocb.clear_polled_bio();
@@ -233,20 +233,20 @@ fn deliver(mut request: Unique<Generic>, cached: Cached, ctx: MaySleep) {
 }
 
 /// Completes a request of several bios in process context, for a caller who is still there.
-pub(crate) fn finish(request: Unique<Generic>, ctx: MaySleep) -> Answer {
+pub(crate) fn finish(request: Unique<Dio>, ctx: MaySleep) -> Answer {
     let (iocb, ret) = settle(request, Cached::Dropped, ctx);
     iocb.answer(ret)
 }
 
-fn settle(request: Unique<Generic>, cached: Cached, ctx: MaySleep) -> (DoneIocb, isize) {
+fn settle(request: Unique<Dio>, cached: Cached, ctx: MaySleep) -> (DoneIocb, isize) {
     let (result, pages, at_ioend) = (request.result(), request.pages(), request.at_ioend());
-    let finishing = request.into_sealed();
-    finishing.settle(result, pages, cached, at_ioend, ctx)
+    let completion = request.into_sealed();
+    completion.settle(result, pages, cached, at_ioend, ctx)
 }
 
 /// Completes a request of a single bio in process context, as [`finish`].
 #[inline(always)]
-pub(crate) fn finish_single(request: Single<Finishing>, ctx: MaySleep) -> Answer {
+pub(crate) fn finish_single(request: Single<DioCompletion>, ctx: MaySleep) -> Answer {
     let pages = request.pages();
     let clear = match request.result() {
         Ok(()) => request.header().travel.clear(),
@@ -254,8 +254,8 @@ pub(crate) fn finish_single(request: Single<Finishing>, ctx: MaySleep) -> Answer
     };
     let (iocb, ret) = match clear {
         Some(clear) => {
-            let (finishing, bio) = request.into_parts();
-            let told = finishing.clear_here(clear, pages, ctx);
+            let (completion, bio) = request.into_parts();
+            let told = completion.clear_here(clear, pages, ctx);
             drop(bio);
             told.close(0, None)
         }
@@ -266,7 +266,7 @@ pub(crate) fn finish_single(request: Single<Finishing>, ctx: MaySleep) -> Answer
 
 #[cold]
 #[inline(never)]
-fn settle_single(request: Single<Finishing>, ctx: MaySleep) -> (DoneIocb, isize) {
+fn settle_single(request: Single<DioCompletion>, ctx: MaySleep) -> (DoneIocb, isize) {
     let (result, pages) = (request.result(), request.pages());
     request
         .into_header()
@@ -275,12 +275,12 @@ fn settle_single(request: Single<Finishing>, ctx: MaySleep) -> (DoneIocb, isize)
 
 /// Completes a request that has no bio in process context, as [`finish`].
 pub(crate) fn finish_without_bio(
-    finishing: Finishing,
+    completion: DioCompletion,
     result: Result,
     pages: Pages,
     ctx: MaySleep,
 ) -> Answer {
-    let (iocb, ret) = finishing.settle(result, pages, Cached::Dropped, false, ctx);
+    let (iocb, ret) = completion.settle(result, pages, Cached::Dropped, false, ctx);
     iocb.answer(ret)
 }
 
@@ -330,7 +330,7 @@ impl Told {
     }
 }
 
-impl Finishing {
+impl DioCompletion {
     /// Goes on with an asynchronous request whose last bio has ended, in any context: it can be
     /// completed there, or has to go to process context.
     #[inline(always)]

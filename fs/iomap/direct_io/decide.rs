@@ -96,16 +96,16 @@ impl Owed {
     /// Both.
     #[inline]
     #[must_use]
-    pub(crate) const fn and(self, other: Self) -> Self {
+    pub(crate) const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// `other` as well, if `on`.
     #[inline]
     #[must_use]
-    pub(crate) const fn and_if(self, on: bool, other: Self) -> Self {
+    pub(crate) const fn with_if(self, on: bool, other: Self) -> Self {
         if on {
-            self.and(other)
+            self.with(other)
         } else {
             self
         }
@@ -125,7 +125,7 @@ impl Debt {
     /// Both.
     #[inline]
     #[must_use]
-    pub(crate) fn and(self, other: Self) -> Self {
+    pub(crate) fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -203,9 +203,9 @@ pub(crate) fn plan_write(
     writes_through: impl FnOnce() -> bool,
 ) -> WritePlan {
     let owed = Owed::NOTHING
-        .and_if(target.unwritten, Owed::CONVERT)
-        .and_if(target.shared, Owed::REMAP)
-        .and_if(target.new, Owed::RECORD);
+        .with_if(target.unwritten, Owed::CONVERT)
+        .with_if(target.shared, Owed::REMAP)
+        .with_if(target.new, Owed::RECORD);
 
     // A flush is saved only by a pure overwrite, and only if the whole request consists of them:
     // the first write that is not flushes all, so it ends writing through.

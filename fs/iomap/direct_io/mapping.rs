@@ -6,8 +6,8 @@
 
 use super::{
     complete::{
-        Finishing,
-        Generic, //
+        Dio, //
+        DioCompletion,
     },
     decide::{
         self,
@@ -58,12 +58,12 @@ use kernel::{
 };
 
 /// A request while its bios are built.
-pub(super) struct Building<'r, 'a> {
+pub(super) struct Submission<'r, 'a> {
     pub(super) request: &'r mut Request<'a>,
     pub(super) iocb: BusyIocb<DioOps>,
     /// The memory that the bios share. There is none before the first bio, unless C will be handed
     /// the request.
-    bios: Option<Submitter<Generic>>,
+    bios: Option<Submitter<Dio>>,
     travel: Travel,
     pages: Pages,
     /// Bytes that were submitted, zeroed or copied.
@@ -73,9 +73,9 @@ pub(super) struct Building<'r, 'a> {
 /// A request that was submitted and is over.
 pub(super) enum Ended {
     /// All bios have ended.
-    Counted(Unique<Generic>),
+    Counted(Unique<Dio>),
     /// There was no bio, with this result.
-    WithoutBio(Finishing, Result, Pages),
+    WithoutBio(DioCompletion, Result, Pages),
 }
 
 /// The bios of one mapping.
@@ -89,13 +89,13 @@ struct Plan<'a> {
     length: u64,
 }
 
-impl<'r, 'a> Building<'r, 'a> {
+impl<'r, 'a> Submission<'r, 'a> {
     /// Begins with a request whose memory is allocated already, or will be for its first bio.
     pub(super) fn new(
         request: &'r mut Request<'a>,
         iocb: BusyIocb<DioOps>,
         memory: &IovIter<'_>,
-        prepared: Option<Prepared<Generic>>,
+        prepared: Option<Prepared<Dio>>,
     ) -> Self {
         let bounced = request.flags.has(CallerFlags::BOUNCE);
         let travel = Travel::counted(request.transfer(), bounced, request.owed);
@@ -140,7 +140,7 @@ impl<'r, 'a> Building<'r, 'a> {
             Durability::WrittenThrough => travel.write_through(),
             Durability::Flush => travel.owe(Owed::FLUSH),
         }
-        let finishing = Finishing {
+        let completion = DioCompletion {
             iocb: self.iocb,
             size: self.size,
             counted: self.request.counted(self.size),
@@ -149,15 +149,15 @@ impl<'r, 'a> Building<'r, 'a> {
             fsblock_aligned: self.request.flags.has(CallerFlags::FSBLOCK_ALIGNED),
         };
         let Some(bios) = self.bios else {
-            return Ok(Ended::WithoutBio(finishing, result, self.pages));
+            return Ok(Ended::WithoutBio(completion, result, self.pages));
         };
         if let Err(error) = result {
             bios.record_error(error);
         }
         let ended = if wait {
-            bios.wait(finishing, self.request.ctx)
+            bios.wait(completion, self.request.ctx)
         } else {
-            bios.seal(finishing)?
+            bios.seal(completion)?
         };
         Ok(Ended::Counted(ended))
     }
@@ -274,7 +274,7 @@ impl<'r, 'a> Building<'r, 'a> {
                 // What is not torn has to be one bio, and so one mapping.
                 if length != place.remaining() {
                     self.travel
-                        .owe(Owed::NOTHING.and_if(unwritten, Owed::UNWRITTEN_MET));
+                        .owe(Owed::NOTHING.with_if(unwritten, Owed::UNWRITTEN_MET));
                     return Err(EINVAL);
                 }
                 flags |= OpFlags::ATOMIC;

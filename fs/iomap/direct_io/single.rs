@@ -12,7 +12,7 @@
 use super::{
     complete::{
         self,
-        Finishing,
+        DioCompletion,
         SimpleRead, //
     },
     decide::{
@@ -108,7 +108,7 @@ impl Plan {
             transfer: Transfer::Write {
                 through: plan.durability == Durability::WrittenThrough,
             },
-            owed: ordinary.owed.and(plan.owed),
+            owed: ordinary.owed.with(plan.owed),
             flush: plan.durability == Durability::Flush,
             zero_around: plan.zero_around,
         })
@@ -124,7 +124,7 @@ pub(super) fn start(
     mut iocb: BusyIocb<DioOps>,
     place: &Place,
     memory: &mut IovIter<'_>,
-) -> Result<InFlight<Finishing>, BusyIocb<DioOps>> {
+) -> Result<InFlight<DioCompletion>, BusyIocb<DioOps>> {
     let ctx = request.ctx;
     let inode = request.inode();
     let (pos, len) = (place.pos(), place.remaining());
@@ -194,12 +194,12 @@ pub(super) fn start(
     // CAST: All of a request, which is at most `isize::MAX`.
     let size = bio.size() as isize;
     let mut flight = bio.start(
-        Finishing {
+        DioCompletion {
             iocb,
             size,
             counted: request.counted(size),
             done_before: request.done_before,
-            travel: Travel::single(plan.transfer, plan.owed.and_if(plan.flush, Owed::FLUSH)),
+            travel: Travel::single(plan.transfer, plan.owed.with_if(plan.flush, Owed::FLUSH)),
             fsblock_aligned: request.flags.has(CallerFlags::FSBLOCK_ALIGNED),
         },
         ctx,
@@ -267,7 +267,7 @@ fn read_bio(
         return Err(EINVAL);
     }
     if !iocb.is_sync() {
-        place.inode().ensure_done_queue(ctx)?;
+        place.inode().ensure_dio_done_wq(ctx)?;
     }
     trace::begin(iocb, memory, CallerFlags::empty(), 0);
 

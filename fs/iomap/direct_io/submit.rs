@@ -12,7 +12,7 @@
 use super::{
     complete::{
         self,
-        Generic, //
+        Dio, //
     },
     decide::{
         self,
@@ -21,8 +21,8 @@ use super::{
         Walk, //
     },
     mapping::{
-        Building,
         Ended, //
+        Submission,
     },
     single,
     travel::Transfer, //
@@ -266,7 +266,7 @@ fn admit(request: &mut Request<'_>, iocb: &Iocb, len: usize) -> Result {
     }
 
     if !request.waits(iocb) {
-        request.inode.ensure_done_queue(ctx)?;
+        request.inode.ensure_dio_done_wq(ctx)?;
     } else if !iocb.is_sync() {
         // Who waits here does not poll, so nothing may be left to polling.
         iocb.stop_polling();
@@ -392,11 +392,11 @@ fn walk(
     first: Result<bool>,
 ) -> Answer {
     let ctx = request.ctx;
-    let building = Building::new(request, iocb, memory, None);
-    match submit(building, iter, memory, Some(first)) {
+    let submission = Submission::new(request, iocb, memory, None);
+    match submit(submission, iter, memory, Some(first)) {
         Ok(Ended::Counted(ended)) => complete::finish(ended, ctx),
-        Ok(Ended::WithoutBio(finishing, result, pages)) => {
-            complete::finish_without_bio(finishing, result, pages, ctx)
+        Ok(Ended::WithoutBio(completion, result, pages)) => {
+            complete::finish_without_bio(completion, result, pages, ctx)
         }
         Err(queued) => queued.answer(),
     }
@@ -415,7 +415,7 @@ fn rw_counted(call: Call<'_>) -> Answer {
 
 /// As [`rw`], but leaves a request that is not in flight to the caller (`__iomap_dio_rw()`).
 #[inline(never)]
-pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Generic>, Answer> {
+pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Dio>, Answer> {
     let Call {
         iocb,
         mut memory,
@@ -429,7 +429,7 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Generic>, Answer> {
     if len == 0 {
         return Err(iocb.answer(0));
     }
-    let prepared = match Prepared::<Generic>::new(ctx) {
+    let prepared = match Prepared::<Dio>::new(ctx) {
         Ok(prepared) => prepared,
         Err(error) => return Err(iocb.refuse(error)),
     };
@@ -443,11 +443,11 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Generic>, Answer> {
     let iocb = iocb.begin_dio();
     // CAST: Widening.
     Iter::over(ops, request.pos, len as u64, request.begin, |iter| {
-        let building = Building::new(&mut request, iocb, &memory, Some(prepared));
-        match submit(building, iter, &mut memory, None) {
+        let submission = Submission::new(&mut request, iocb, &memory, Some(prepared));
+        match submit(submission, iter, &mut memory, None) {
             Ok(Ended::Counted(ended)) => Ok(ended),
             // There was memory for it, so it is as if it had bios.
-            Ok(Ended::WithoutBio(finishing, ..)) => Err(finishing.iocb.refuse(ENOMEM)),
+            Ok(Ended::WithoutBio(completion, ..)) => Err(completion.iocb.refuse(ENOMEM)),
             Err(queued) => Err(queued.answer()),
         }
     })
@@ -455,23 +455,23 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Generic>, Answer> {
 
 /// Builds and submits the bios of a request, and hands it over.
 fn submit(
-    mut building: Building<'_, '_>,
+    mut submission: Submission<'_, '_>,
     iter: &mut Iter<'_>,
     memory: &mut IovIter<'_>,
     first: Option<Result<bool>>,
 ) -> Result<Ended, Queued> {
     let begin = memory.mark();
-    let walked = plugged(|| building.walk(iter, memory, first));
-    building.request.rewind(memory, begin, iter.pos());
+    let walked = plugged(|| submission.walk(iter, memory, first));
+    submission.request.rewind(memory, begin, iter.pos());
 
-    let partial = building.request.flags.has(CallerFlags::PARTIAL);
-    let nowait = building.request.begin.has(BeginFlags::NOWAIT);
-    let settled = decide::settle(walk_end(walked), building.size, partial, nowait);
+    let partial = submission.request.flags.has(CallerFlags::PARTIAL);
+    let nowait = submission.request.begin.has(BeginFlags::NOWAIT);
+    let settled = decide::settle(walk_end(walked), submission.size, partial, nowait);
     let result = if settled.fails { walked } else { Ok(()) };
-    let wait = settled.waits || building.request.waits(&building.iocb);
-    let inode = building.request.inode;
+    let wait = settled.waits || submission.request.waits(&submission.iocb);
+    let inode = submission.request.inode;
 
-    let sealed = building.seal(result, wait);
+    let sealed = submission.seal(result, wait);
     if sealed.is_err() {
         trace::queued(inode, iter.pos(), iter.remaining());
     }

@@ -118,7 +118,7 @@ impl Travel {
     #[inline]
     pub(crate) fn buffers(&self, pages: Pages) -> Buffers {
         match self {
-            Self::Simple(_) | Self::Plain(_) | Self::Deferred(..) => Buffers::InPlace(pages),
+            Self::Simple(_) | Self::Plain(_) | Self::Deferred(..) => Buffers::ZeroCopy(pages),
             Self::Bounce(..) => Buffers::Bounced(pages),
         }
     }
@@ -162,10 +162,10 @@ impl Travel {
             Self::Simple(transfer) | Self::Plain(transfer) => {
                 *self = Self::Deferred(*transfer, more);
             }
-            Self::Deferred(_, debt) => *debt = debt.and(more),
+            Self::Deferred(_, debt) => *debt = debt.with(more),
             Self::Bounce(_, debt) => {
                 *debt = Some(match *debt {
-                    Some(debt) => debt.and(more),
+                    Some(debt) => debt.with(more),
                     None => more,
                 });
             }
@@ -181,7 +181,7 @@ impl Travel {
         cached_pages: impl FnOnce() -> bool,
     ) -> Option<Clear> {
         let Some(clear) = self.clear() else {
-            self.owe(Owed::NOTHING.and_if(failed, Owed::REPORT));
+            self.owe(Owed::NOTHING.with_if(failed, Owed::REPORT));
             return None;
         };
         let owed = decide::owed_at_end(clear.transfer.is_write(), failed, cached_pages);
@@ -236,7 +236,7 @@ impl Travel {
             None => flags,
             Some(debt) => flags
                 .with_if(
-                    debt.has(Owed::CONVERT.and(Owed::UNWRITTEN_MET)),
+                    debt.has(Owed::CONVERT.with(Owed::UNWRITTEN_MET)),
                     EndIoFlags::UNWRITTEN,
                 )
                 .with_if(debt.has(Owed::REMAP), EndIoFlags::COW)

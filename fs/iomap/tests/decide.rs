@@ -123,9 +123,9 @@ mod cases {
                                 assert_eq!(
                                     plan.owed,
                                     nothing
-                                        .and_if(unwritten, Owed::CONVERT)
-                                        .and_if(shared, Owed::REMAP)
-                                        .and_if(new, Owed::RECORD)
+                                        .with_if(unwritten, Owed::CONVERT)
+                                        .with_if(shared, Owed::REMAP)
+                                        .with_if(new, Owed::RECORD)
                                 );
                                 let fua = durability == Durability::WrittenThrough
                                     && pure
@@ -231,7 +231,7 @@ mod cases {
         }
         let debt = Owed::CONVERT.debt();
         assert!(debt.is_some_and(|debt| !debt.has(Owed::REMAP)));
-        let both = Owed::CONVERT.and(Owed::REMAP).debt();
+        let both = Owed::CONVERT.with(Owed::REMAP).debt();
         assert!(both.is_some_and(|debt| debt.has(Owed::CONVERT) && debt.has(Owed::REMAP)));
     }
 

@@ -128,7 +128,7 @@ mod cases {
             Some(1 << 30 | 1 << 4)
         );
 
-        let all = Owed::CONVERT.and(Owed::REMAP).and(Owed::FLUSH);
+        let all = Owed::CONVERT.with(Owed::REMAP).with(Owed::FLUSH);
         let bounced = Travel::counted(WRITE, true, all);
         assert_eq!(
             flags(&bounced, Pages::LeftAlone),
@@ -136,9 +136,9 @@ mod cases {
         );
         // What the file system is not told by name.
         let other = Owed::RECORD
-            .and(Owed::EXTEND)
-            .and(Owed::DROP_PAGES)
-            .and(Owed::REPORT);
+            .with(Owed::EXTEND)
+            .with(Owed::DROP_PAGES)
+            .with(Owed::REPORT);
         let deferred = Travel::counted(WRITE, false, other);
         assert_eq!(flags(&deferred, Pages::LeftAlone), 1 << 30 | 1 << 27);
     }

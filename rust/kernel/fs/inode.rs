@@ -50,7 +50,7 @@ pub enum Failed {
 /// The queue exists until the last file of the super block is closed, and so as long as the inode
 /// that it was taken from is borrowed.
 #[derive(Clone, Copy)]
-pub struct DoneQueue<'a> {
+pub struct DioDoneWq<'a> {
     raw: NonNull<bindings::workqueue_struct>,
     _inode: PhantomData<&'a Inode>,
 }
@@ -60,13 +60,13 @@ pub(crate) trait Puntable:
     RawWorkItem<0, EnqueueOutput = ()> + Send + Sized + 'static
 {
     /// The queue. Until the completion is over it keeps the inode that the queue is taken from.
-    fn queue(&self) -> Option<DoneQueue<'_>>;
+    fn queue(&self) -> Option<DioDoneWq<'_>>;
 
     /// Queues the completion, on the system's queue if the super block has none of its own.
     #[inline]
     fn punt(self) {
         match self.queue() {
-            Some(DoneQueue { raw, .. }) => {
+            Some(DioDoneWq { raw, .. }) => {
                 // SAFETY: The request, which is not over, keeps the queue.
                 unsafe { Queue::from_raw(raw.as_ptr()) }.enqueue(self)
             }
@@ -141,25 +141,25 @@ impl Inode {
     /// The queue that completions needing process context run on, if it was made already
     /// (`s_dio_done_wq`).
     #[inline]
-    pub fn done_queue(&self) -> Option<DoneQueue<'_>> {
+    pub fn dio_done_wq(&self) -> Option<DioDoneWq<'_>> {
         // ORDERING: Carries the address dependency on the queue's initialisation, as in C.
         // SAFETY: The super block is pinned by the inode. The pointer changes once, from NULL, by
         // a `cmpxchg()`.
         let queue = unsafe { Atomic::from_ptr(&raw mut (*self.super_block()).s_dio_done_wq) };
         let queue = queue.load(Relaxed);
         // INVARIANT: The super block lives as long as the inode.
-        Some(DoneQueue {
+        Some(DioDoneWq {
             raw: NonNull::new(queue)?,
             _inode: PhantomData,
         })
     }
 
-    /// Makes the queue behind [`Inode::done_queue`] unless there is one.
+    /// Makes the queue behind [`Inode::dio_done_wq`] unless there is one.
     ///
     /// Fails with `ENOMEM` (`sb_init_dio_done_wq()`).
     #[inline(always)]
-    pub fn ensure_done_queue(&self, _ctx: MaySleep) -> Result {
-        if self.done_queue().is_some() {
+    pub fn ensure_dio_done_wq(&self, _ctx: MaySleep) -> Result {
+        if self.dio_done_wq().is_some() {
             return Ok(());
         }
         // SAFETY: The super block is valid, and the context may sleep.

@@ -18,8 +18,8 @@ use super::{
     kiocb::BusyIocb,
     ops::DioOps,
     request::{
+        BioRef,
         Operations,
-        Share,
         Submitter,
         Unique, //
     },
@@ -66,7 +66,7 @@ pub trait Fits: Filled {
 impl Fits for Pinned {
     #[inline]
     fn fits(&self, buffers: Buffers) -> bool {
-        buffers == Buffers::InPlace(self.0)
+        buffers == Buffers::ZeroCopy(self.0)
     }
 }
 
@@ -89,7 +89,7 @@ impl Fits for Zeroes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffers {
     /// In the caller's memory.
-    InPlace(Pages),
+    ZeroCopy(Pages),
     /// In copies of it.
     Bounced(Pages),
 }
@@ -99,7 +99,7 @@ impl Buffers {
     #[inline]
     pub fn pages(self) -> Pages {
         match self {
-            Self::InPlace(pages) | Self::Bounced(pages) => pages,
+            Self::ZeroCopy(pages) | Self::Bounced(pages) => pages,
         }
     }
 }
@@ -249,9 +249,9 @@ impl<'a> Template<'a> {
         if !bio.contents.fits(request.buffers()) {
             return Err(EINVAL);
         }
-        // SAFETY: The bio is ours; `end_io` takes the share back from `bi_private`.
+        // SAFETY: The bio is ours; `end_io` takes the reference back from `bi_private`.
         unsafe {
-            (*bio.as_raw()).bi_private = request.share().into_raw();
+            (*bio.as_raw()).bi_private = request.bio_ref().into_raw();
             (*bio.as_raw()).bi_end_io = Some(end_io::<T>);
         }
         // SAFETY: The bio is complete.
@@ -345,25 +345,25 @@ unsafe fn end<T: Operations>(
     result: Result,
     at_ioend: bool,
 ) -> Option<Unique<T>> {
-    // SAFETY: `bi_private` holds the share, and this is the one time that it is taken back.
-    let share = unsafe { Share::<T>::from_raw((*bio).bi_private) };
+    // SAFETY: `bi_private` holds the reference, and this is the one time that it is taken back.
+    let bio_ref = unsafe { BioRef::<T>::from_raw((*bio).bi_private) };
     if let Err(error) = result {
-        share.record_error(error);
+        bio_ref.record_error(error);
     }
     // SAFETY: The bio is given back to us, and was filled in a way that fits the buffers of the request.
     // It is put before the request can be over.
     unsafe {
         free_integrity(bio);
-        match share.buffers() {
-            Buffers::InPlace(pages) => put_with_pages(bio, pages),
+        match bio_ref.buffers() {
+            Buffers::ZeroCopy(pages) => put_with_pages(bio, pages),
             Buffers::Bounced(pages) => {
                 let dirty = pages == Pages::Dirtied;
-                bindings::bio_iov_iter_unbounce(bio, share.has_failed(), dirty);
+                bindings::bio_iov_iter_unbounce(bio, bio_ref.has_failed(), dirty);
                 bindings::bio_put(bio);
             }
         }
     }
-    share.finish(at_ioend)
+    bio_ref.finish(at_ioend)
 }
 
 /// The end of a bio that [`Template::submit`] has submitted for a request of type `T`.

@@ -49,7 +49,7 @@ use crate::{
     },
     error::to_result,
     fs::inode::{
-        DoneQueue,
+        DioDoneWq,
         Inode,
         Puntable, //
     },
@@ -78,7 +78,7 @@ pub trait Header: Send + Sized + 'static {
     fn ended(request: Single<Self>);
 
     /// The work queue that the request is punted to.
-    fn queue(&self) -> Option<DoneQueue<'_>>;
+    fn queue(&self) -> Option<DioDoneWq<'_>>;
 
     /// The request runs on the work queue that it was punted to.
     fn punted(request: Single<Self>, ctx: MaySleep);
@@ -518,7 +518,7 @@ impl Drop for Emptied {
 struct Punted<H: Header, const HELD: bool>(Single<H>);
 
 impl<H: Header, const HELD: bool> Puntable for Punted<H, HELD> {
-    fn queue(&self) -> Option<DoneQueue<'_>> {
+    fn queue(&self) -> Option<DioDoneWq<'_>> {
         self.0.header().queue()
     }
 }

@@ -10,11 +10,11 @@
 //!                submission                      each bio
 //!
 //!                refs = BIAS
-//!                share, share, ...               finish(): refs -= 1
+//!                a bio, another, ...             finish(): refs -= 1
 //!   all ended    seal(): look
-//!       <--------- refs == BIAS - shares?
+//!       <--------- refs == BIAS - bio_refs?
 //!   else           waiter = task, if it waits
-//!                  refs -= BIAS - shares
+//!                  refs -= BIAS - bio_refs
 //!                     |                             |
 //!                     +------> who gets to 0 <------+
 //!                        is left with the request
@@ -121,14 +121,18 @@ impl Protocol {
         self.refs.fetch_sub(count, Full) == count
     }
 
-    /// Drops the references of a submission that gave `shares` of them to bios, once it has written
+    /// Drops the references of a submission that gave `bio_refs` of them to bios, once it has written
     /// all that it leaves behind.
     ///
     /// With a `waiter` the last bio hands the request back to the task that it names.
     #[inline]
-    pub(super) fn seal(&self, shares: i32, waiter: Option<impl FnOnce() -> *mut c_void>) -> AtSeal {
+    pub(super) fn seal(
+        &self,
+        bio_refs: i32,
+        waiter: Option<impl FnOnce() -> *mut c_void>,
+    ) -> AtSeal {
         // OVERFLOW: The memory for so many bios does not exist.
-        let ours = BIAS.wrapping_sub(shares);
+        let ours = BIAS.wrapping_sub(bio_refs);
 
         // Often all bios have ended by now: then one look replaces the last atomic operation.
         // ORDERING: Pairs with the full ordering in `put` of each bio: what was done under their

@@ -12,18 +12,18 @@
 //!                            |
 //!                            +----wait()----------> Unique         once all bios have ended
 //!                            |
-//!                            | share()
+//!                            | bio_ref()
 //!                            v
-//!                          Share --finish()--+--> Some(Unique)
+//!                         BioRef --finish()--+--> Some(Unique)
 //!                                            +--> None             others are left,
 //!                                                                  or the submitter has it
 //! ```
 //!
 //! * [`Prepared`]: allocated, no bio yet. Dropping it frees it.
-//! * [`Submitter`]: the submission. It alone can make shares, and ends by sealing the request: the
+//! * [`Submitter`]: the submission. It alone can make references for bios, and ends by sealing the request: the
 //!   description of what was submitted becomes part of the request and belongs to whoever
 //!   completes it.
-//! * [`Share`]: one bio in flight, which knows how it was filled and may record an error.
+//! * [`BioRef`]: one bio in flight, which knows how it was filled and may record an error.
 //! * [`Unique`]: the request after its last reference. Nobody else can see it.
 //!
 //! In C this is the comment with cases (a), (b) and (c) at the end of `__iomap_dio_rw()`, and the
@@ -47,7 +47,7 @@ use crate::{
     block::bio::Pages,
     error::to_result,
     fs::inode::{
-        DoneQueue,
+        DioDoneWq,
         Puntable, //
     },
     prelude::*,
@@ -233,7 +233,7 @@ impl<T: Operations> Prepared<T> {
         unsafe { (&raw mut (*inner.as_ptr()).buffers).write(buffers) };
         Submitter {
             inner,
-            shares: Cell::new(0),
+            bio_refs: Cell::new(0),
             polled: Cell::new(ptr::null_mut()),
         }
     }
@@ -245,12 +245,12 @@ impl<T: Operations> Prepared<T> {
 ///
 /// # Invariants
 ///
-/// Owns all references that are not in a share, and `shares` is the number of shares that were made.
+/// Owns all references that are not in a share, and `bio_refs` is the number of shares that were made.
 /// The request is not sealed.
 #[must_use = "a request must be sealed"]
 pub struct Submitter<T: Operations> {
     inner: NonNull<Inner<T>>,
-    shares: Cell<i32>,
+    bio_refs: Cell<i32>,
     /// The kiocb by which one of the bios has to be polled for, or NULL.
     polled: Cell<*mut bindings::kiocb>,
 }
@@ -283,11 +283,11 @@ impl<T: Operations> Submitter<T> {
 
     /// Makes the reference of a bio that is about to be submitted.
     #[inline]
-    pub(super) fn share(&self) -> Share<T> {
+    pub(super) fn bio_ref(&self) -> BioRef<T> {
         // OVERFLOW: The memory for so many bios does not exist.
-        self.shares.set(self.shares.get().wrapping_add(1));
+        self.bio_refs.set(self.bio_refs.get().wrapping_add(1));
         // INVARIANT: One of ours.
-        Share { inner: self.inner }
+        BioRef { inner: self.inner }
     }
 
     /// Whether a bio has failed already.
@@ -325,7 +325,7 @@ impl<T: Operations> Submitter<T> {
         let inner = match self.hand_over(sealed, Some(task)) {
             (inner, AtSeal::Request) => inner,
             (inner, AtSeal::Nothing | AtSeal::Waiting) => {
-                // SAFETY: The last share leaves the request to us, so it is valid, and its kiocb.
+                // SAFETY: The last bio leaves the request to us, so it is valid, and its kiocb.
                 unsafe { sleep(&inner.as_ref().protocol, polled, ctx) };
                 inner
             }
@@ -347,7 +347,7 @@ impl<T: Operations> Submitter<T> {
         unsafe { (*inner.as_ref().sealed.get()).write(sealed) };
         // SAFETY: As above. The protocol does not look at the request after it has dropped them.
         let protocol = &unsafe { inner.as_ref() }.protocol;
-        (inner, protocol.seal(this.shares.get(), waiter))
+        (inner, protocol.seal(this.bio_refs.get(), waiter))
     }
 }
 
@@ -393,26 +393,26 @@ pub(super) unsafe fn wake(task: *mut c_void, hand_back: impl FnOnce()) {
 /// # Invariants
 ///
 /// Owns a reference.
-#[must_use = "a request is never completed while a share is left"]
-pub(super) struct Share<T: Operations> {
+#[must_use = "a request is never completed while one of its bios is in flight"]
+pub(super) struct BioRef<T: Operations> {
     inner: NonNull<Inner<T>>,
 }
 
-// SAFETY: The reference count is atomic, and what a share shows of the request is `Sync`.
-unsafe impl<T: Operations> Send for Share<T> {}
+// SAFETY: The reference count is atomic, and what a `BioRef` shows of the request is `Sync`.
+unsafe impl<T: Operations> Send for BioRef<T> {}
 
-impl<T: Operations> Share<T> {
-    /// Turns the share into what C carries in `bi_private`.
+impl<T: Operations> BioRef<T> {
+    /// Turns the reference into what C carries in `bi_private`.
     #[inline]
     pub(super) fn into_raw(self) -> *mut c_void {
         ManuallyDrop::new(self).inner.as_ptr().cast()
     }
 
-    /// Takes the share back.
+    /// Takes the reference back.
     ///
     /// # Safety
     ///
-    /// `raw` must come from [`Share::into_raw`] of the same type, and must not be used again.
+    /// `raw` must come from [`BioRef::into_raw`] of the same type, and must not be used again.
     #[inline]
     pub(super) unsafe fn from_raw(raw: *mut c_void) -> Self {
         // INVARIANT: The reference that `into_raw` gave up.
@@ -574,10 +574,10 @@ impl<T: Operations> Unique<T> {
 struct Punted<T: Operations>(Unique<T>);
 
 impl<T: Operations> Puntable for Punted<T> {
-    fn queue(&self) -> Option<DoneQueue<'_>> {
+    fn queue(&self) -> Option<DioDoneWq<'_>> {
         // SAFETY: By the invariants the request is sealed and ours alone.
         let sealed = unsafe { (*self.0.inner().sealed.get()).assume_init_ref() };
-        T::iocb(sealed)?.inode().done_queue()
+        T::iocb(sealed)?.inode().dio_done_wq()
     }
 }
 

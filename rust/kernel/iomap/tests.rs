@@ -103,7 +103,7 @@ fn start() -> Result<Submitter<Probe>> {
         // SAFETY: The first test comes here first, and KUnit runs one at a time.
         unsafe { CACHE.init(c"iomap_dio_kunit")? };
     }
-    Ok(Prepared::<Probe>::new(ctx())?.start(Buffers::InPlace(Pages::Dirtied)))
+    Ok(Prepared::<Probe>::new(ctx())?.start(Buffers::ZeroCopy(Pages::Dirtied)))
 }
 
 /// Requests of which each has another cache than the one before.
@@ -213,7 +213,7 @@ mod cases {
     #[test]
     fn last_bio_owns_a_queued_request() -> Result {
         let submitter = start()?;
-        let (first, last) = (submitter.share(), submitter.share());
+        let (first, last) = (submitter.bio_ref(), submitter.bio_ref());
         assert!(first.finish(false).is_none());
         assert!(submitter.seal(seal(2)?).is_err());
         let request = last.finish(false).ok_or(EINVAL)?;
@@ -224,8 +224,8 @@ mod cases {
     #[test]
     fn bios_that_end_early_leave_the_request_alone() -> Result {
         let submitter = start()?;
-        assert!(submitter.share().finish(false).is_none());
-        assert!(submitter.share().finish(false).is_none());
+        assert!(submitter.bio_ref().finish(false).is_none());
+        assert!(submitter.bio_ref().finish(false).is_none());
         let Ok(request) = submitter.seal(seal(3)?) else {
             return Err(EINVAL);
         };
@@ -236,7 +236,7 @@ mod cases {
     #[test]
     fn last_bio_says_where_it_ended() -> Result {
         let submitter = start()?;
-        let (first, last) = (submitter.share(), submitter.share());
+        let (first, last) = (submitter.bio_ref(), submitter.bio_ref());
         assert!(first.finish(true).is_none());
         assert!(submitter.seal(seal(8)?).is_err());
         let request = last.finish(false).ok_or(EINVAL)?;
@@ -244,7 +244,7 @@ mod cases {
         drop(request.into_sealed());
 
         let submitter = start()?;
-        let last = submitter.share();
+        let last = submitter.bio_ref();
         assert!(submitter.seal(seal(9)?).is_err());
         let request = last.finish(true).ok_or(EINVAL)?;
         assert!(request.at_ioend());
@@ -263,7 +263,7 @@ mod cases {
         for _ in 0..8 {
             drop(Prepared::<Fickle>::new(ctx())?);
             let prepared = Prepared::<Fickle>::new(ctx())?;
-            let Ok(request) = prepared.start(Buffers::InPlace(Pages::LeftAlone)).seal(()) else {
+            let Ok(request) = prepared.start(Buffers::ZeroCopy(Pages::LeftAlone)).seal(()) else {
                 return Err(EINVAL);
             };
             request.into_sealed();
@@ -275,11 +275,11 @@ mod cases {
     fn first_error_wins() -> Result {
         let submitter = start()?;
         assert!(!submitter.has_failed());
-        let share = submitter.share();
-        share.record_error(EIO);
-        assert!(submitter.has_failed() && share.has_failed());
+        let bio_ref = submitter.bio_ref();
+        bio_ref.record_error(EIO);
+        assert!(submitter.has_failed() && bio_ref.has_failed());
         submitter.record_error(EINVAL);
-        assert!(share.finish(false).is_none());
+        assert!(bio_ref.finish(false).is_none());
         let Ok(request) = submitter.seal(seal(4)?) else {
             return Err(EINVAL);
         };
@@ -293,14 +293,14 @@ mod cases {
         // Often enough that both orders of the race occur.
         for round in 0..200 {
             let submitter = start()?;
-            let share = submitter.share();
+            let bio_ref = submitter.bio_ref();
             workqueue::system().try_spawn(GFP_KERNEL, move || {
                 if round % 2 == 0 {
-                    share.record_error(EIO);
+                    bio_ref.record_error(EIO);
                 }
                 // Nothing to own here: either the submitter is not done, or it waits. Where it ended
                 // is known all the same, if it was the last.
-                drop(share.finish(true));
+                drop(bio_ref.finish(true));
             })?;
             let request = submitter.wait(seal(round)?, ctx());
             assert_eq!(request.result().is_err(), round % 2 == 0);

@@ -3,7 +3,7 @@
 
 use kernel::{
     error::Result,
-    fs::inode::DoneQueue,
+    fs::inode::DioDoneWq,
     iomap::bio_set::{
         Header,
         HeaderSet,
@@ -21,7 +21,7 @@ impl Header for Wide {
         drop(request);
     }
 
-    fn queue(&self) -> Option<DoneQueue<'_>> {
+    fn queue(&self) -> Option<DioDoneWq<'_>> {
         None
     }
 

@@ -152,7 +152,7 @@ impl Request {
         self.notes.lock().unwrap().errors.push(error);
     }
 
-    /// `Share::finish_with`, by the end of a bio.
+    /// `BioRef::finish_with`, by the end of a bio.
     fn end(&self, bio: usize) {
         // SAFETY: `loom` checks that nobody else does.
         self.ended[bio].with_mut(|ended| unsafe { *ended = true });
@@ -186,14 +186,14 @@ impl Request {
     fn submit(self: Arc<Self>) {
         let case = self.case;
         let mut threads = Vec::new();
-        let mut shares = 0;
+        let mut bio_refs = 0;
         for bio in 0..case.bios {
-            shares += 1;
-            let share = self.clone();
+            bio_refs += 1;
+            let bio_ref = self.clone();
             if case.ends_within(bio) {
-                share.end(bio);
+                bio_ref.end(bio);
             } else {
-                threads.push(thread::spawn(move || share.end(bio)));
+                threads.push(thread::spawn(move || bio_ref.end(bio)));
             }
         }
         if case.failing != 0 {
@@ -207,7 +207,7 @@ impl Request {
         self.sealed
             .with_mut(|sealed| unsafe { (*sealed).written = true });
         let waiter = (case.wait != Wait::No).then_some(task);
-        match self.protocol().seal(shares, waiter) {
+        match self.protocol().seal(bio_refs, waiter) {
             AtSeal::Request => self.complete(0),
             AtSeal::Nothing => assert_eq!(case.wait, Wait::No, "nobody waits for it"),
             AtSeal::Waiting => {

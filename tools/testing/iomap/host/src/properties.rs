@@ -174,7 +174,7 @@ proptest! {
         prop_assert_eq!(owed(&a).and(owed(&b)), owed(&union));
         prop_assert_eq!(owed(&b).and(owed(&a)), owed(&union));
         let maybe = if on { &union } else { &a };
-        prop_assert_eq!(owed(&a).and_if(on, owed(&b)), owed(maybe));
+        prop_assert_eq!(owed(&a).with_if(on, owed(&b)), owed(maybe));
         prop_assert_eq!(owed(&a).is_nothing(), a.is_empty());
         prop_assert_eq!(owed(&a) == owed(&b), a == b);
         prop_assert_eq!(owed(&a).debt().is_some(), !a.is_empty());
@@ -211,7 +211,7 @@ proptest! {
                 !mapping.write_cache || mapping.fua
             });
             durability = plan.durability;
-            all = all.and(plan.owed);
+            all = all.with(plan.owed);
 
             let mut completion_work = true;
             if !mapping.unwritten && !mapping.shared && !mapping.new {

@@ -2,8 +2,8 @@
 //! L5: a bio is put before the request can be over, so neither is left to others.
 
 /// The reference of a bio, which its end drops, cannot be named.
-pub mod share {
-    pub use kernel::iomap::request::Share; //~ E0603 Share
+pub mod bio_ref {
+    pub use kernel::iomap::request::BioRef; //~ E0603 BioRef
 }
 
 /// Nor can a bio that has ended.
