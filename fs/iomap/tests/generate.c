@@ -204,7 +204,7 @@ static void generate_maps(struct script *s, struct rnd_state *r)
 		if (chance(r, 60) && m->type != MAP_INLINE) {
 			m->len = PICK(r, 1, 1, 2, 3, 8, 16) * block;
 			if (i == 0)
-				m->len -= s->pos % block;
+				m->len -= s->pos & (block - 1);
 			if (chance(r, 3))
 				m->len = PICK(r, 1, 512, 700);
 		}
