@@ -9,7 +9,7 @@ CACHE := $(or $(IOMAP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/iomap-dio-ru
 
 export QUICK FS IO BS ROW WRITE SEEDS DEVICE CONFIRM ONLY MACHINE KSRC FORCE GUEST_MEM GUEST_CPUS GUEST_APPEND IOMAP_CACHE
 
-.PHONY: help bench profile count test check fuzz mutants coverage apply unapply root source kernel clean
+.PHONY: help bench profile count test check matrix fuzz mutants coverage apply unapply root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -35,6 +35,9 @@ test: ## build the test kernel and run every test (ONLY=name runs one; MACHINE=q
 
 check: ## static checks only: formatting, lints, patches, symbols
 	@$T/check.sh
+
+matrix: ## do our parts compile for other machines and with other options? (ONLY=name)
+	@$T/matrix.sh
 
 fuzz: ## plays random scripts on C and Rust and compares, for SECONDS= from SEED= on
 	@FUZZ_SECONDS="$(SECONDS)" SEED="$(SEED)" $T/fuzz.sh

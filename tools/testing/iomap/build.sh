@@ -28,6 +28,10 @@ um-cov) arch=um fragments=(kunit-um kunit cov) ;;
 check-rust) arch=um fragments=(check rust-dio) ;;
 check-off) arch=um fragments=(check rust-off) ;;
 check-none) arch=um fragments=(check rust-none) ;;
+# And these, for other machines and with other options, see matrix.sh.
+matrix-arm64 | matrix-arm | matrix-powerpc | matrix-s390)
+	arch=${flavour#matrix-} fragments=(matrix "matrix/${flavour#matrix-}") ;;
+matrix-*) arch=x86_64 fragments=(x86 matrix "matrix/${flavour#matrix-}") ;;
 *) die "usage: $0 um-bench|um-test|um-kunit|um-cov|x86-bench|x86-kunit [make targets]" ;;
 esac
 
