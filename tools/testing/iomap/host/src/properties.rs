@@ -80,7 +80,7 @@ fn some_owed() -> impl Strategy<Value = BTreeSet<usize>> {
 }
 
 fn owed(set: &BTreeSet<usize>) -> Owed {
-    set.iter().fold(Owed::NOTHING, |owed, &i| owed.and(ALL[i]))
+    set.iter().fold(Owed::NOTHING, |owed, &i| owed.with(ALL[i]))
 }
 
 /// A mapping that is written to, and the device that it is on.
@@ -171,15 +171,15 @@ proptest! {
     #[test]
     fn debts_add_up(a in some_owed(), b in some_owed(), on: bool) {
         let union: BTreeSet<usize> = a.union(&b).copied().collect();
-        prop_assert_eq!(owed(&a).and(owed(&b)), owed(&union));
-        prop_assert_eq!(owed(&b).and(owed(&a)), owed(&union));
+        prop_assert_eq!(owed(&a).with(owed(&b)), owed(&union));
+        prop_assert_eq!(owed(&b).with(owed(&a)), owed(&union));
         let maybe = if on { &union } else { &a };
         prop_assert_eq!(owed(&a).with_if(on, owed(&b)), owed(maybe));
         prop_assert_eq!(owed(&a).is_nothing(), a.is_empty());
         prop_assert_eq!(owed(&a) == owed(&b), a == b);
         prop_assert_eq!(owed(&a).debt().is_some(), !a.is_empty());
         if let (Some(a), Some(b)) = (owed(&a).debt(), owed(&b).debt()) {
-            prop_assert_eq!(Some(a.and(b)), owed(&union).debt());
+            prop_assert_eq!(Some(a.with(b)), owed(&union).debt());
         }
         for (i, &one) in ALL.iter().enumerate() {
             let has = owed(&a).debt().is_some_and(|debt| debt.has(one));
