@@ -28,7 +28,8 @@ use kernel::{
         bio_set::{
             GivenAway,
             Header,
-            Single, //
+            Single,
+            Started, //
         },
         flags::EndIoFlags,
         kiocb::{
@@ -75,7 +76,7 @@ pub(crate) struct DioCompletion {
     pub(crate) fsblock_aligned: bool,
 }
 
-impl Header for DioCompletion {
+impl Started for DioCompletion {
     #[inline(always)]
     fn ended(mut request: Single<Self>) {
         let failed = request.result().is_err();
@@ -89,7 +90,9 @@ impl Header for DioCompletion {
         let (iocb, ret) = told.close(0, None);
         iocb.complete(ret);
     }
+}
 
+impl Header for DioCompletion {
     fn queue(&self) -> Option<DioDoneWq<'_>> {
         self.iocb.inode().dio_done_wq()
     }
@@ -136,13 +139,6 @@ impl GivenAway for SimpleRead {
 }
 
 impl Header for SimpleRead {
-    fn ended(request: Single<Self>) {
-        if request.result().is_err() {
-            return request.punt();
-        }
-        request.into_header().went_well();
-    }
-
     fn queue(&self) -> Option<DioDoneWq<'_>> {
         self.iocb.inode().dio_done_wq()
     }

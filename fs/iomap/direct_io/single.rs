@@ -155,17 +155,12 @@ pub(super) fn start(
 
     let mark = memory.mark();
     // As many as there can be are as good as too many.
-    let Ok(mut bio) = SINGLES.alloc(
-        bdev,
-        memory,
-        plan.flags,
-        MAX_VECS - 1,
-        iocb.ioprio(),
-        Wait::Allowed(ctx),
-    ) else {
+    let Ok(mut bio) = SINGLES.alloc(bdev, memory, plan.flags, MAX_VECS - 1, Wait::Allowed(ctx))
+    else {
         return Err(iocb);
     };
     bio.set_sector(extent.sector(pos));
+    bio.set_ioprio(iocb.ioprio());
     bio.set_write_hint(inode);
     if inode.is_encrypted() {
         bio.set_crypt_ctx(inode, pos, ctx);
@@ -228,14 +223,14 @@ pub(crate) fn read(
     };
     let size = bio.size();
     if iocb.is_sync() {
-        let request = bio.start(SimpleRead { iocb, size }, ctx).wait(ctx);
+        let request = bio.submit_and_wait(SimpleRead { iocb, size }, ctx);
         return complete::finish_simple(request, ctx);
     }
     if iocb.flags().has(IocbFlags::HIPRI) {
         bio.poll_for(&mut iocb);
     }
     let queued = bio.submit(SimpleRead { iocb, size }, ctx);
-    trace::queued(place.inode(), place.pos(), place.remaining());
+    trace::queued(place.inode(), || (place.pos(), place.remaining()));
     queued.answer()
 }
 
@@ -279,7 +274,8 @@ fn read_bio(
         (Wait::Never, flags)
     };
     let flags = flags.with_if(iocb.is_sync(), OpFlags::SYNC);
-    let mut bio = SIMPLE_READS.alloc(bdev, memory, flags, MAX_VECS, iocb.ioprio(), wait)?;
+    let mut bio = SIMPLE_READS.alloc(bdev, memory, flags, MAX_VECS, wait)?;
     bio.set_sector(extent.sector(place.pos()));
+    bio.set_ioprio(iocb.ioprio());
     bio.pin_all(alignment, place.remaining())
 }

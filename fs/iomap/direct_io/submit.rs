@@ -194,6 +194,7 @@ impl Request<'_> {
     }
 
     /// Plans the write to one mapping.
+    #[inline(always)]
     pub(super) fn plan_write(&self, extent: Extent<'_>, unwritten: bool) -> decide::WritePlan {
         let flags = extent.flags();
         let target = decide::Target {
@@ -306,14 +307,18 @@ pub(crate) fn rw(call: Call<'_>) -> Answer {
     // A file system that has its own bios or submits them takes them for those of an `iomap_dio`.
     // Who takes a part of the result does not have his memory at hand, so that a bio is often short.
     if flags.has(CallerFlags::BOUNCE | CallerFlags::PARTIAL) || iocb.file_system_takes_part() {
-        return rw_counted(Call {
+        let call = Call {
             iocb,
             memory,
             ops,
             flags,
             done_before,
             ctx,
-        });
+        };
+        return match rw_dio(call) {
+            Ok(ended) => complete::finish(ended, ctx),
+            Err(answer) => answer,
+        };
     }
     trace::begin(&iocb, &mut memory, flags, done_before);
     if memory.is_empty() {
@@ -372,7 +377,7 @@ fn decide_and_submit(
         match flight.leave() {
             Ok(ended) => ended,
             Err(queued) => {
-                trace::queued(request.inode, end, 0);
+                trace::queued(request.inode, || (end, 0));
                 return queued.answer();
             }
         }
@@ -399,17 +404,6 @@ fn walk(
             complete::finish_without_bio(completion, result, pages, ctx)
         }
         Err(queued) => queued.answer(),
-    }
-}
-
-/// As [`rw`], for a request of which more than a single bio is expected.
-#[cold]
-#[inline(never)]
-fn rw_counted(call: Call<'_>) -> Answer {
-    let ctx = call.ctx;
-    match rw_dio(call) {
-        Ok(ended) => complete::finish(ended, ctx),
-        Err(answer) => answer,
     }
 }
 
@@ -473,7 +467,7 @@ fn submit(
 
     let sealed = submission.seal(result, wait);
     if sealed.is_err() {
-        trace::queued(inode, iter.pos(), iter.remaining());
+        trace::queued(inode, || (iter.pos(), iter.remaining()));
     }
     sealed
 }

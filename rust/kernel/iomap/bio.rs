@@ -339,7 +339,7 @@ unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool 
 ///
 /// `bio` must have ended, its `bi_private` must be what `Template::submit` has put there, and it must
 /// not be used afterwards.
-#[inline]
+#[inline(always)]
 unsafe fn end<T: Operations>(
     bio: *mut bindings::bio,
     result: Result,

@@ -8,12 +8,13 @@
 //! the bio shake hands, and who comes second owns the request.
 //!
 //! ```text
-//!                         submit()                              ended
-//!  Unsubmitted -----------------------------------------------------------> Single
-//!          |                                                                 ^
-//!          | start()                +--> Queued, the bio has it: ended ------+
-//!          +--------> InFlight -----+                                        |
-//!                                   +--> leave() or wait(): ended -----------+
+//!                 submit(): given away with its bio, failed
+//!  Unsubmitted --------------------------------------------------> Single
+//!     |     | submit_and_wait()                                       ^
+//!     |     +---------------------------------------------------------+
+//!     | start()           +--> Queued, the bio has it: ended ---------+
+//!     +---------> InFlight                                            |
+//!                         +--> leave() or wait(): ended --------------+
 //! ```
 //!
 //! C header: [`include/linux/bio.h`](srctree/include/linux/bio.h).
@@ -44,7 +45,8 @@ use crate::{
             Empty,
             OpFlags,
             Pages,
-            Pinned, //
+            Pinned,
+            MAX_VECS, //
         },
     },
     error::to_result,
@@ -74,14 +76,17 @@ use core::{
 
 /// A request that fits in front of its only bio.
 pub trait Header: Send + Sized + 'static {
-    /// The bio has ended and the request is over. Any context, the hard interrupt included.
-    fn ended(request: Single<Self>);
-
     /// The work queue that the request is punted to.
     fn queue(&self) -> Option<DioDoneWq<'_>>;
 
     /// The request runs on the work queue that it was punted to.
     fn punted(request: Single<Self>, ctx: MaySleep);
+}
+
+/// A request that its submission may leave to its bio.
+pub trait Started: Header {
+    /// The bio has ended and the request is over. Any context, the hard interrupt included.
+    fn ended(request: Single<Self>);
 }
 
 /// A request that can be given away with its bio.
@@ -172,7 +177,6 @@ impl<H: Header> HeaderSet<H> {
         memory: &'m mut IovIter<'d>,
         flags: OpFlags,
         max_vecs: u16,
-        ioprio: u16,
         wait: Wait,
     ) -> Result<Unfilled<'m, 'd, H>> {
         let gfp = match wait {
@@ -180,7 +184,7 @@ impl<H: Header> HeaderSet<H> {
             Wait::Never => GFP_NOWAIT,
         };
         let vecs = memory.vecs_to_alloc();
-        if vecs > max_vecs {
+        if max_vecs < MAX_VECS && vecs > max_vecs {
             return Err(ENOTBLK);
         }
         // SAFETY: The device is valid, and so is the bio set, as its constructor requires.
@@ -195,8 +199,7 @@ impl<H: Header> HeaderSet<H> {
         };
         let raw = NonNull::new(raw).ok_or(EAGAIN)?;
         // SAFETY: The bio was allocated just now.
-        let mut bio = unsafe { Bio::from_raw(raw) };
-        bio.set_ioprio(ioprio);
+        let bio = unsafe { Bio::from_raw(raw) };
         // INVARIANT: The bio is from a set with front pad for `H`.
         Ok(Unfilled {
             bio,
@@ -258,6 +261,12 @@ impl<H: Header> Unfilled<'_, '_, H> {
     #[inline]
     pub fn set_sector(&mut self, sector: u64) {
         self.bio.set_sector(sector);
+    }
+
+    /// As [`Bio::set_ioprio`].
+    #[inline]
+    pub fn set_ioprio(&mut self, ioprio: u16) {
+        self.bio.set_ioprio(ioprio);
     }
 
     /// As [`Bio::set_write_hint`].
@@ -342,11 +351,36 @@ impl<H: Header> Unsubmitted<H> {
         Queued::new()
     }
 
-    /// Submits the bio of a request that is not over before the submission has left it.
     #[inline(always)]
-    pub fn start(self, header: H, ctx: MaySleep) -> InFlight<H> {
+    fn begin_handshake(&self) {
         // SAFETY: By the invariants there is room in front of the bio.
         unsafe { (&raw mut (*pad::<H>(self.bio.as_raw())).handshake).write(Handshake::new()) };
+    }
+
+    /// Submits the bio, and waits, uninterruptibly and accounted as I/O, until it has ended.
+    #[inline(always)]
+    pub fn submit_and_wait(self, header: H, ctx: MaySleep) -> Single<H> {
+        self.begin_handshake();
+        let bio = self.send(header, end_awaited::<H>, ctx);
+        // SAFETY: The bio leaves the request to us when it has ended.
+        let handshake = unsafe { &(*pad::<H>(bio)).handshake };
+        if !handshake.has_ended() {
+            sleep(handshake, ctx);
+        }
+        // INVARIANT: The bio has ended, and left the request to us.
+        Single {
+            bio,
+            _header: PhantomData,
+        }
+    }
+
+    /// Submits the bio of a request that is not over before the submission has left it.
+    #[inline(always)]
+    pub fn start(self, header: H, ctx: MaySleep) -> InFlight<H>
+    where
+        H: Started,
+    {
+        self.begin_handshake();
         // INVARIANT: Just submitted.
         InFlight {
             bio: self.send(header, end_started::<H>, ctx),
@@ -362,19 +396,19 @@ impl<H: Header> Unsubmitted<H> {
 /// `bio` is from a `HeaderSet<H>` and was submitted with an initialised header; the submission has
 /// not left the request.
 #[must_use = "a request is never completed unless it is left or waited for"]
-pub struct InFlight<H: Header> {
+pub struct InFlight<H: Started> {
     bio: *mut bindings::bio,
     _header: PhantomData<H>,
 }
 
-impl<H: Header> Drop for InFlight<H> {
+impl<H: Started> Drop for InFlight<H> {
     fn drop(&mut self) {
         // The request would never be completed.
         crate::warn_on!(true);
     }
 }
 
-impl<H: Header> InFlight<H> {
+impl<H: Started> InFlight<H> {
     #[inline(always)]
     fn handshake(&self) -> &Handshake {
         // SAFETY: By the invariants the request is not over.
@@ -552,7 +586,7 @@ unsafe extern "C" fn end_given<H: GivenAway>(bio: *mut bindings::bio) {
 /// # Safety
 ///
 /// Called by the block layer, once, for such a bio.
-unsafe extern "C" fn end_started<H: Header>(bio: *mut bindings::bio) {
+unsafe extern "C" fn end_started<H: Started>(bio: *mut bindings::bio) {
     let pad = pad::<H>(bio);
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
     // was submitted, and is not changed.
@@ -566,6 +600,24 @@ unsafe extern "C" fn end_started<H: Header>(bio: *mut bindings::bio) {
             _header: PhantomData,
         }),
         AtHandshake::Nothing => {}
+        // SAFETY: The request is there until we hand it back, and the task until then.
+        AtHandshake::Awaited(task) => unsafe { wake(task, || (*pad).handshake.hand_back()) },
+    }
+}
+
+/// The end of a bio that its submission waits for.
+///
+/// # Safety
+///
+/// Called by the block layer, once, for such a bio.
+unsafe extern "C" fn end_awaited<H: Header>(bio: *mut bindings::bio) {
+    let pad = pad::<H>(bio);
+    // SAFETY: As in `end_started`.
+    unsafe { bio::give_back_pages(bio, (*pad).pages) };
+    // SAFETY: The submission has not been told that the bio has ended.
+    match unsafe { (*pad).handshake.end() } {
+        // Nobody leaves such a request.
+        AtHandshake::Nothing | AtHandshake::Request => {}
         // SAFETY: The request is there until we hand it back, and the task until then.
         AtHandshake::Awaited(task) => unsafe { wake(task, || (*pad).handshake.hand_back()) },
     }

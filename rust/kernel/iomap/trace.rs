@@ -61,35 +61,32 @@ mod raw {
     }
 }
 
+/// Whether a tracepoint is on (`trace_*_enabled()`).
+macro_rules! is_on {
+    ($tracepoint:ident) => {{
+        #[cfg(CONFIG_TRACEPOINTS)]
+        // SAFETY: This is the static key of a tracepoint.
+        let on = unsafe {
+            crate::jump_label::static_branch_unlikely!(
+                crate::bindings::$tracepoint,
+                crate::bindings::tracepoint,
+                key
+            )
+        };
+        #[cfg(not(CONFIG_TRACEPOINTS))]
+        let on = false;
+        on
+    }};
+}
+
 /// Whether somebody traces what [`Iter::next`] does.
 ///
 /// [`Iter::next`]: super::iter::Iter::next
 #[inline(always)]
 pub(super) fn iterators_are_traced() -> bool {
-    #[cfg(CONFIG_TRACEPOINTS)]
-    {
-        use crate::{
-            bindings,
-            jump_label::static_branch_unlikely, //
-        };
-
-        // SAFETY: These are the static keys of tracepoints.
-        unsafe {
-            static_branch_unlikely!(bindings::__tracepoint_iomap_iter, bindings::tracepoint, key)
-                || static_branch_unlikely!(
-                    bindings::__tracepoint_iomap_iter_dstmap,
-                    bindings::tracepoint,
-                    key
-                )
-                || static_branch_unlikely!(
-                    bindings::__tracepoint_iomap_iter_srcmap,
-                    bindings::tracepoint,
-                    key
-                )
-        }
-    }
-    #[cfg(not(CONFIG_TRACEPOINTS))]
-    false
+    is_on!(__tracepoint_iomap_iter)
+        || is_on!(__tracepoint_iomap_iter_dstmap)
+        || is_on!(__tracepoint_iomap_iter_srcmap)
 }
 
 /// A request arrives.
@@ -106,14 +103,18 @@ pub fn begin(iocb: &Iocb, memory: &mut IovIter<'_>, flags: CallerFlags, done_bef
     };
 }
 
-/// A request at byte `pos` is in flight, with `len` bytes that were not submitted.
+/// A request for `inode` is in flight, at the byte and with as many bytes that were not submitted as
+/// `rest` says if anybody wants to know.
 ///
 /// Whatever belonged to the request may be gone, so the inode must be kept by other means: the
 /// caller of the request has the file open until it returns.
-#[inline]
-pub fn queued(inode: &Inode, pos: i64, len: u64) {
-    // SAFETY: The inode is valid.
-    unsafe { raw::iomap_dio_rw_queued(inode.as_raw(), pos, len) };
+#[inline(always)]
+pub fn queued(inode: &Inode, rest: impl FnOnce() -> (i64, u64)) {
+    if is_on!(__tracepoint_iomap_dio_rw_queued) {
+        let (pos, len) = rest();
+        // SAFETY: The inode is valid.
+        unsafe { raw::iomap_dio_rw_queued(inode.as_raw(), pos, len) };
+    }
 }
 
 /// The cached pages in the way of a write of `len` bytes at byte `pos` could not be dropped.

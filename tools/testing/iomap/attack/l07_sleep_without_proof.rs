@@ -9,7 +9,7 @@ use kernel::{
     },
     iomap::{
         bio_set::{
-            Header,
+            Started,
             Unsubmitted, //
         },
         iter::Iter,
@@ -42,7 +42,7 @@ pub fn allocate<C: Filled>(bio: &mut Bio<C>) {
 }
 
 /// A device may be busy.
-pub fn submit<H: Header>(bio: Unsubmitted<H>, header: H) {
+pub fn submit<H: Started>(bio: Unsubmitted<H>, header: H) {
     let _flight = bio.start(header); //~ E0061 argument
 }
 

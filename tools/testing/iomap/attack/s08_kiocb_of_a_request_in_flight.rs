@@ -4,8 +4,8 @@
 use kernel::{
     iomap::{
         bio_set::{
-            Header,
-            InFlight, //
+            InFlight,
+            Started, //
         },
         kiocb::{
             BusyIocb,
@@ -32,7 +32,7 @@ pub fn polled<T: Operations<Sealed = BusyIocb<DioOps>>>(
 }
 
 /// So does what is known of it by its header.
-pub fn header<H: Header>(mut flight: InFlight<H>, ctx: MaySleep) {
+pub fn header<H: Started>(mut flight: InFlight<H>, ctx: MaySleep) {
     let header = flight.header_mut();
     let _ended = flight.wait(ctx); //~ E0505 flight
     let _header = header;

@@ -17,10 +17,6 @@ use kernel::{
 pub struct Wide([u8; 4096]);
 
 impl Header for Wide {
-    fn ended(request: Single<Self>) {
-        drop(request);
-    }
-
     fn queue(&self) -> Option<DioDoneWq<'_>> {
         None
     }

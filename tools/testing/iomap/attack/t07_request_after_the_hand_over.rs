@@ -4,9 +4,9 @@
 use kernel::{
     iomap::{
         bio_set::{
-            Header,
             InFlight,
-            Single, //
+            Single,
+            Started, //
         },
         kiocb::Queued,
         request::{
@@ -19,14 +19,14 @@ use kernel::{
 };
 
 /// Whoever leaves a request of a single bio has no name for it any more.
-pub fn after_leave<H: Header>(mut flight: InFlight<H>) -> Result<Single<H>, Queued> {
+pub fn after_leave<H: Started>(mut flight: InFlight<H>) -> Result<Single<H>, Queued> {
     let ended = flight.leave();
     flight.header_mut(); //~ E0382 flight
     ended
 }
 
 /// It is left once, or waited for.
-pub fn both<H: Header>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>, Queued> {
+pub fn both<H: Started>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>, Queued> {
     let ended = flight.leave();
     let _ended = flight.wait(ctx); //~ E0382 flight
     ended

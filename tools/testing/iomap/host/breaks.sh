@@ -66,7 +66,7 @@ breaks()
 	device-always-asked	$D	s/let fua = through && owed\.is_nothing\(\) && !target\.dirty && writes_through\(\)/let asked = writes_through(); let fua = through && owed.is_nothing() && !target.dirty && asked/
 	through-once-more	$D	s/if through && !fua \{/if false {/
 	new-not-zeroed	$D	s/target\.unwritten \|\| target\.new/target.unwritten/
-	shared-for-free	$D	s/\.and_if\(target\.shared, Owed::REMAP\)//
+	shared-for-free	$D	s/\.with_if\(target\.shared, Owed::REMAP\)//
 	tail-at-end-not-zeroed	$D	s/end >= i_size\(\)/end > i_size()/
 	read-tail-zeroed	$D	s/\(write && end >= i_size\(\)\)/(end >= i_size())/
 	again-reported	$D	s/ && errno != again//
