@@ -269,6 +269,13 @@ impl<C: Contents> Bio<C> {
         self.raw.as_ptr()
     }
 
+    /// The bio set that the bio is from (`bi_pool`).
+    #[inline]
+    pub(crate) fn pool(&self) -> *mut bindings::bio_set {
+        // SAFETY: The bio is ours.
+        unsafe { (*self.as_raw()).bi_pool }
+    }
+
     /// Gives the bio up without putting it, and takes the contents out.
     #[inline]
     pub(crate) fn into_parts(self) -> (*mut bindings::bio, C) {
@@ -354,8 +361,8 @@ impl Bio<Empty> {
         }
     }
 
-    /// Allocates a bio with `vecs` segments for the operation and the flags in `opf`, from the bio set
-    /// `set` or else from that of all file systems (`bio_alloc_bioset()`).
+    /// Allocates a bio with `vecs` segments for the operation and the flags in `opf` from `set`
+    /// (`bio_alloc_bioset()`).
     ///
     /// Fails with `ENOMEM` if `set` was made without segments.
     ///
@@ -366,13 +373,9 @@ impl Bio<Empty> {
         bdev: &BlockDevice,
         vecs: u16,
         opf: u32,
-        set: Option<NonNull<bindings::bio_set>>,
+        set: *mut bindings::bio_set,
         _ctx: MaySleep,
     ) -> Result<Self> {
-        let set = match set {
-            Some(set) => set.as_ptr(),
-            None => &raw mut bindings::fs_bio_set,
-        };
         // SAFETY: The device and the bio set are valid, and the context may sleep.
         let raw = unsafe {
             bindings::bio_alloc_bioset(bdev.as_raw(), vecs, opf, GFP_KERNEL.as_raw(), set)
@@ -533,8 +536,11 @@ impl<P: EndIo> Bio<Owned<P>> {
             },
             GFP_KERNEL,
         )?;
-        // SAFETY: There is no bio set that could go.
-        let mut bio = unsafe { Bio::alloc(bdev, 1, bindings::req_op_REQ_OP_READ, None, ctx)? };
+        // SAFETY: This bio set is never destroyed.
+        let mut bio = unsafe {
+            let set = &raw mut bindings::fs_bio_set;
+            Bio::alloc(bdev, 1, bindings::req_op_REQ_OP_READ, set, ctx)?
+        };
         bio.set_sector(sector);
         // SAFETY: The bio has a segment. The buffer is memory of the kernel in the linear mapping; its
         // size fits, as the largest does.

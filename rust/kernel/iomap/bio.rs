@@ -55,7 +55,6 @@ use crate::{
     },
     task::MaySleep, //
 };
-
 /// Contents that a request can have.
 pub trait Fits: Filled {
     /// Whether the end of a bio of a request with these buffers gives back what this one holds.
@@ -108,6 +107,8 @@ impl Buffers {
 pub struct Template<'a> {
     /// How the file system takes part.
     ops: DioOps,
+    /// Where the bios are from: the bio set of the file system, or else that of all file systems.
+    set: *mut bindings::bio_set,
     extent: Extent<'a>,
     bdev: &'a BlockDevice,
     flags: OpFlags,
@@ -136,6 +137,10 @@ impl<'a> Template<'a> {
         }
         Ok(Self {
             ops: iocb.ops(),
+            set: match iocb.ops().bio_set() {
+                Some(set) => set.as_ptr(),
+                None => &raw mut bindings::fs_bio_set,
+            },
             extent,
             bdev,
             flags,
@@ -168,8 +173,8 @@ impl<'a> Template<'a> {
             return Err(EINVAL);
         }
         let opf = self.flags.into_raw() | op(memory);
-        // SAFETY: The bio set is that of the file system, which has files open.
-        let mut bio = unsafe { Bio::alloc(self.bdev, vecs, opf, self.ops.bio_set(), self.ctx)? };
+        // SAFETY: The bio set is that of the file system, which has a file open, or never destroyed.
+        let mut bio = unsafe { Bio::alloc(self.bdev, vecs, opf, self.set, self.ctx)? };
         let inode = self.extent.place().inode();
         bio.set_crypt_ctx(inode, pos, self.ctx);
         bio.set_sector(self.extent.sector(pos));
@@ -227,7 +232,7 @@ impl<'a> Template<'a> {
         let vecs = Bio::zero_vecs(block_size)?;
         let opf = (OpFlags::SYNC | OpFlags::IDLE).into_raw() | bindings::req_op_REQ_OP_WRITE;
         // SAFETY: As in `data_bio`.
-        let mut bio = unsafe { Bio::alloc(self.bdev, vecs, opf, self.ops.bio_set(), self.ctx)? };
+        let mut bio = unsafe { Bio::alloc(self.bdev, vecs, opf, self.set, self.ctx)? };
         bio.set_crypt_ctx(place.inode(), pos, self.ctx);
         bio.set_sector(self.extent.sector(pos));
         bio.zero(len)
@@ -237,7 +242,7 @@ impl<'a> Template<'a> {
     ///
     /// `pos` is the byte of the file that the bio starts at. The file system may submit the bio in
     /// our place, and complete it before this returns. Fails with `EINVAL` if the end of a bio of this
-    /// request does not give back what this one holds.
+    /// request does not give back what this one holds, or if it is not of the file system's bio set.
     #[inline]
     pub fn submit<T: Exported, C: Fits>(
         &self,
@@ -246,7 +251,8 @@ impl<'a> Template<'a> {
         iocb: &mut BusyIocb<DioOps>,
         pos: i64,
     ) -> Result {
-        if !bio.contents.fits(request.buffers()) {
+        // What a file system has in front of its bios is not there in others.
+        if !bio.contents.fits(request.buffers()) || bio.pool() != self.set {
             return Err(EINVAL);
         }
         // SAFETY: The bio is ours; `end_io` takes the reference back from `bi_private`.
