@@ -1371,6 +1371,8 @@ static void play_steps(struct kthread_work *work)
 	/* Rust polls for a bio that is polled, and C is asleep. */
 	if (work && !(w.s->ki_flags & IOCB_HIPRI && w.iocb.private))
 		say("submitter waits%s\n", w.player->task->in_iowait ? " for I/O" : "");
+	else if (work && w.impl == IMPL_RUST && !READ_ONCE(w.polling))
+		say("nobody polls\n");
 	for (unsigned int i = 0; i < SCRIPT_STEPS && w.s->step[i].what && !w.stuck; i++) {
 		one_step(&w.s->step[i]);
 		settle();
