@@ -3,7 +3,7 @@
 # The checks that need no running kernel. Prints "ok NAME" or "FAIL NAME: why" for each, on stdout,
 # and fails if one failed. What the tools said is in $CACHE/check/NAME.log.
 #
-#   check.sh [NAME...]      patches rustfmt checkpatch unsafe flags build clippy panicking variant attack exports c-free off none
+#   check.sh [NAME...]      patches rustfmt checkpatch unsafe catalogue flags build clippy panicking variant attack exports c-free off none
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need_root "$@"
@@ -106,6 +106,14 @@ if wants unsafe; then
 		ok "fs/iomap/direct_io.rs $(count "$PROJECT/fs/iomap/direct_io.rs"), fs/iomap/direct_io/ none, rust/kernel/ $(count "${outer[@]}")"
 	else
 		fail "${bad#"$PROJECT/"}"
+	fi
+fi
+
+if wants catalogue; then
+	if in_root python3 -B /project/tools/testing/iomap/catalogue/catalogue.py /project >"$log" 2>&1 </dev/null; then
+		ok "$(cat "$log")"
+	else
+		fail "$(wc -l <"$log") problems, the first: $(head -n 1 "$log")"
 	fi
 fi
 

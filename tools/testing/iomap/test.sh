@@ -60,7 +60,7 @@ for c in $checks; do
 	! wanted "check/$c" || want_checks+=("$c")
 done
 want_unit='' want_kunit='' want_fs=''
-! wanted unit/fstest unit/bench unit/mutants unit/coverage || want_unit=1
+! wanted unit/fstest unit/bench unit/mutants unit/coverage unit/catalogue || want_unit=1
 want_host=()
 for t in loom proptest; do
 	! wanted "unit/host-$t" || want_host+=("$t")
@@ -75,7 +75,7 @@ fi
 report=("--out=/cache/run/test" "${only_args[@]}")
 
 if [ -n "$want_unit" ]; then
-	for t in fstest bench mutants coverage; do
+	for t in fstest bench mutants coverage catalogue; do
 		if in_root python3 -B -m unittest discover -s "/project/tools/testing/iomap/$t" >"$out/unit.log" 2>&1 </dev/null; then
 			echo "ok $t"
 		else
