@@ -4,8 +4,9 @@
 #
 #   overlay.sh apply TREE              once, into a user's tree
 #   overlay.sh unapply TREE            the tree as it was
-#   overlay.sh sync TREE [PATCHDIR...] make a tree of our own match the checkout (and more patches),
-#                                      touching only what changes, so that builds stay incremental
+#   overlay.sh sync TREE [DIR...]      make a tree of our own match the checkout, and each DIR with more
+#                                      patches and files, touching only what changes, so that builds
+#                                      stay incremental
 #   overlay.sh try TREE                would it apply, without fuzz? Changes nothing.
 #
 # TREE/.iomap-dio-rust remembers what was done: "new" and "patched" list files, "orig/" holds the
@@ -27,9 +28,9 @@ new_files()
 {
 	local d
 
-	cd "$OVERLAY"
-	for d in fs rust samples include Documentation; do
-		[ ! -d "$d" ] || find "$d" -type f ! -name '*.o' ! -name '.*' ! -name '*~' ! -name '*.orig' ! -name '*.rej'
+	for d in "$OVERLAY" "$@"; do
+		(cd "$d" && find fs rust samples Documentation -type f \( ! -name '.*' -o -name .kunitconfig \) \
+			! -name '*.o' ! -name '*~' ! -name '*.orig' ! -name '*.rej' 2>/dev/null) || :
 	done | sort
 }
 
@@ -51,10 +52,10 @@ touched_files()
 # Make $work/want/ hold every file as it is to be. Says which patch and which file if it cannot.
 make_want()
 {
-	local f p out
+	local f p d out
 
 	mkdir -p "$work/want" "$work/orig"
-	new_files >"$work/new"
+	new_files "$@" >"$work/new"
 	patches "$@" >"$work/patches"
 	touched_files <"$work/patches" >"$work/patched"
 	while read -r f; do
@@ -79,7 +80,9 @@ make_want()
 			die "$tree/$f exists already, and we would overwrite it; nothing was changed"
 		fi
 		mkdir -p "$work/want/$(dirname "$f")"
-		cp -p "$OVERLAY/$f" "$work/want/$f"
+		for d in "$OVERLAY" "$@"; do
+			[ ! -e "$d/$f" ] || cp -p "$d/$f" "$work/want/$f"
+		done
 	done <"$work/new"
 }
 
