@@ -49,7 +49,7 @@ coverage: ## what do the scripts reach? Lines of the C file, edges of the Rust o
 	@SCRIPTS="$(SCRIPTS)" $T/coverage.sh
 
 apply: ## put patches and files into your own kernel tree: KSRC=~/linux (COMMIT=1 as git commits)
-	@COMMIT='$(COMMIT)' $T/overlay.sh apply '$(KSRC)'
+	@$T/overlay.sh apply '$(KSRC)'
 
 unapply: ## take them out again, which leaves the tree as it was: KSRC=~/linux
 	@$T/overlay.sh unapply '$(KSRC)'
