@@ -48,7 +48,7 @@ mutants: ## does the suite bite? Breaks the Rust path in small ways, one at a ti
 coverage: ## what do the scripts reach? Lines of the C file, edges of the Rust one (SCRIPTS=n)
 	@SCRIPTS="$(SCRIPTS)" $T/coverage.sh
 
-apply: ## put patches and files into your own kernel tree: KSRC=~/linux
+apply: ## put patches and files into your own kernel tree: KSRC=~/linux (COMMIT=1 as git commits)
 	@$T/overlay.sh apply '$(KSRC)'
 
 unapply: ## take them out again, which leaves the tree as it was: KSRC=~/linux

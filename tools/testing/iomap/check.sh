@@ -73,12 +73,11 @@ if wants rustfmt; then
 fi
 
 if wants checkpatch; then
-	# Author and sign-off are added when a series is sent.
 	mapfile -t files < <(our_files '*.[ch]'; our_files '*.rs'; our_files Kconfig)
 	: >"$log"
 	(cd "$PROJECT" && find patches -name '*.patch' | sort) | while read -r p; do
-		in_root perl "$tree/scripts/checkpatch.pl" "--root=$tree" --no-signoff --terse --show-types \
-			--ignore FILE_PATH_CHANGES,NOT_UNIFIED_DIFF,EMAIL_SUBJECT "/project/$p" </dev/null || :
+		in_root perl "$tree/scripts/checkpatch.pl" "--root=$tree" --terse --show-types \
+			--ignore FILE_PATH_CHANGES "/project/$p" </dev/null || :
 	done >>"$log" 2>&1
 	in_root perl "$tree/scripts/checkpatch.pl" "--root=$tree" --terse --show-types --ignore FILE_PATH_CHANGES \
 		-f "${files[@]/#//project/}" >>"$log" 2>&1 </dev/null || :
