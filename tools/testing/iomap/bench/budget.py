@@ -10,7 +10,9 @@ more can say where. A row may take 1 % more.
 
 import argparse
 import json
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -24,32 +26,12 @@ NOISE = 1
 # How the second figure is called, and in words.
 SECOND = {"added": "added to the raw device", "total": "in the whole kernel"}
 HEAD = """\
-# Instructions that the Rust path takes for each I/O on x86_64, by row: the path's own code, and what the
-# row adds to the raw device (or its total, where the raw device takes more). Below each row, what makes it up: own functions, and (other parts of the
-# kernel) with the raw row's share taken off. "make count" fails when a row takes 1 % more.
-# "make count WRITE=1" writes this file; a figure that rises wants its reason in the commit message.
+# Instructions that the Rust path takes for each I/O on x86_64, a row of the benchmark a line: the path's own
+# code, and what the row adds to the raw device (or its total, where the raw device takes more). Behind that
+# what makes it up: own functions, and (other parts of the kernel) with the raw row's share taken off.
+# "make count" fails when a row takes 1 % more. "make count WRITE=1" writes this file; a figure that rises wants
+# its reason in the commit message.
 """
-
-
-def parse(text):
-    """{row: {"own": n, "added" or "total": n, "made_of": {name: n}}} of the file."""
-    out, row = {}, None
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        name, *values = line.rsplit(maxsplit=1) if line[0].isspace() else line.split()
-        try:
-            if line[0].isspace():
-                out[row]["made_of"][name.strip()] = float(values[0])
-            else:
-                own, own_value, second, second_value = values
-                if own != "own" or second not in SECOND:
-                    raise ValueError
-                row = name
-                out[row] = {"own": float(own_value), second: float(second_value), "made_of": {}}
-        except (KeyError, ValueError, IndexError):
-            raise ValueError(f"line {number} is not understood: {line}") from None
-    return out
 
 
 def measured(rows):
@@ -69,13 +51,15 @@ def measured(rows):
 
 
 def text(figures):
-    out = [HEAD]
-    for row_id, row in figures.items():
-        second = "added" if "added" in row else "total"
-        out.append(f"{row_id} own {row['own']:.1f} {second} {row[second]:.1f}")
-        out += [f"    {name} {value:.1f}" for name, value in row["made_of"].items()]
-        out.append("")
-    return "\n".join(out)
+    """The file: TOML, read by tomllib."""
+    def key(name):
+        return name if re.fullmatch(r"\w+", name, re.ASCII) else json.dumps(name)
+
+    def table(values):
+        return ", ".join(f"{key(name)} = " + (f"{{ {table(value)} }}" if isinstance(value, dict) else f"{value:.1f}")
+                         for name, value in values.items())
+
+    return HEAD + "".join(f"{key(row_id)} = {{ {table(row)} }}\n" for row_id, row in figures.items())
 
 
 def culprit(budget, found, own_only):
@@ -120,8 +104,8 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "count.json").write_text(json.dumps(doc, indent=1) + "\n")
     try:
-        budget = parse(args.budget.read_text()) if args.budget.exists() else {}
-    except ValueError as error:
+        budget = tomllib.loads(args.budget.read_text()) if args.budget.exists() else {}
+    except tomllib.TOMLDecodeError as error:
         sys.exit(f"error: {args.budget.name}: {error}")
     if args.write:
         # What was not measured this time stays, unless there is no such row any more.
