@@ -8,17 +8,19 @@ device takes more; below it, what these are made of, so that a row that costs
 more can say where. A row may take 1 % more.
 """
 
-import argparse
 import json
 import re
 import sys
 import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import count_report  # noqa: E402
-import counts  # noqa: E402
-import rows as bench_rows  # noqa: E402
+import count_report
+import counts
+import rows as bench_rows
+
+Figures = dict[str, dict[str, Any]]
 
 ALLOWED = 0.01
 # What grew by less than this is not worth a word.
@@ -34,9 +36,9 @@ HEAD = """\
 """
 
 
-def measured(rows):
+def measured(rows: dict[str, dict[str, Any]]) -> Figures:
     """The same of a run."""
-    out = {}
+    out: Figures = {}
     for row_id, entry in rows.items():
         if "raw" not in entry:
             continue
@@ -50,19 +52,19 @@ def measured(rows):
     return out
 
 
-def text(figures):
+def text(figures: Figures) -> str:
     """The file: TOML, read by tomllib."""
-    def key(name):
+    def key(name: str) -> str:
         return name if re.fullmatch(r"\w+", name, re.ASCII) else json.dumps(name)
 
-    def table(values):
+    def table(values: dict[str, Any]) -> str:
         return ", ".join(f"{key(name)} = " + (f"{{ {table(value)} }}" if isinstance(value, dict) else f"{value:.1f}")
                          for name, value in values.items())
 
     return HEAD + "".join(f"{key(row_id)} = {{ {table(row)} }}\n" for row_id, row in figures.items())
 
 
-def culprit(budget, found, own_only):
+def culprit(budget: Mapping[str, float], found: Mapping[str, float], own_only: bool) -> str:
     """The functions or parts that grew most, in words."""
     names = {**budget, **found}
     growth = {name: found.get(name, 0) - budget.get(name, 0) for name in names
@@ -71,7 +73,7 @@ def culprit(budget, found, own_only):
     return ", ".join(f"{name} {growth[name]:+.0f}" for name in worst) or "no single function"
 
 
-def check(budget, found):
+def check(budget: Figures, found: Figures) -> Iterator[tuple[str, str, str]]:
     """Lines (verdict, row, text), one for each figure of each row: ok, FAIL, or better."""
     for row_id, row in found.items():
         if row_id not in budget:
@@ -92,17 +94,13 @@ def check(budget, found):
                 yield "ok", row_id, said
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    count_report.add_arguments(parser)
-    parser.add_argument("--out", required=True, type=Path, help="folder to write to")
+def main() -> None:
+    parser = count_report.arguments(__doc__)
     parser.add_argument("--budget", required=True, type=Path)
     parser.add_argument("--write", action="store_true", help="take what was measured as the budget")
     args = parser.parse_args()
-    doc = count_report.document(args)
+    doc = count_report.document(args, "count.json")
     found = measured(doc["rows"])
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "count.json").write_text(json.dumps(doc, indent=1) + "\n")
     try:
         budget = tomllib.loads(args.budget.read_text()) if args.budget.exists() else {}
     except tomllib.TOMLDecodeError as error:
@@ -116,15 +114,11 @@ def main():
         partial.rename(args.budget)
         print(f"{len(found)} rows written to tools/testing/iomap/bench/budget")
         return
-    passed = failed = 0
-    for verdict, row_id, said in check(budget, found):
-        print(f"{verdict:<6} {row_id}: {said}")
-        failed += verdict == "FAIL"
-        passed += verdict != "FAIL"
-    for failure in doc["failures"]:
-        print(f"FAIL   {failure['id']}: {failure['error']}")
-        failed += 1
-    print(f"{passed} passed, {failed} failed")
+    said = [*check(budget, found), *(("FAIL", f["id"], f["error"]) for f in doc["failures"])]
+    for verdict, row_id, what in said:
+        print(f"{verdict:<6} {row_id}: {what}")
+    failed = sum(verdict == "FAIL" for verdict, *_ in said)
+    print(f"{len(said) - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
 
