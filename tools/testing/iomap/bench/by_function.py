@@ -11,9 +11,10 @@ from typing import Any
 
 import count_report
 import counts
+from rows import FILESYSTEMS, KINDS
+
 import report
 from report import BLUE, VERMILION, Document, Entry
-from rows import FILESYSTEMS, KINDS
 
 Compared = tuple[str, float, float]
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from statistics import geometric_mean
 
 import counts
-import report
 import rows as bench_rows
+
+import report
 from report import Document, Entry
 
 HEAD = ("row", "C", "Rust", "raw", "C adds", "Rust adds", "Rust/C", "own C", "own Rust", "spread")

@@ -12,9 +12,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import count_report
+from rows import ENGINES, FILESYSTEMS, Row
+
 import report
 from report import Entry
-from rows import ENGINES, FILESYSTEMS, Row
 
 # Gain in IOPS through the simple read, in percent, by depth 1, 64, 128, 256.
 SIMPLE_DEPTHS = (1, 64, 128, 256)

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import report
 import rows as bench_rows
 import stats
+
+import report
 
 HERE = Path(__file__).resolve().parent
 
