@@ -25,9 +25,6 @@ uml | qemu) ;;
 *) die "MACHINE=$machine: there is uml, which is the default, and qemu" ;;
 esac
 [ -z "${DEVICE:-}" ] || machine=device
-for v in FS IO BS; do
-	[[ ${!v:-} =~ ^[A-Za-z0-9_,\ -]*$ ]] || die "$v=${!v}: a list of names separated by commas is wanted"
-done
 filter=("--machine=$machine" "--fs=${FS:-}" "--io=${IO:-}" "--bs=${BS:-}")
 case ${QUICK:-} in
 '' | 0 | n) limit=1200 ;;

@@ -173,16 +173,16 @@ in_root()
 	"${IN_ROOT[@]}" "$@"
 }
 
-# What a report says of the run that began at the time $1 (in seconds) with the kernel of the flavour $2:
-# arguments for the program that writes it, in $about.
+# What a report says of the run that began at the time $1 (in seconds): arguments for the program that
+# writes it in $about, and words in $about_text.
 about_run()
 {
 	local git=(git -c "safe.directory=$PROJECT" -C "$PROJECT") commit
 
-	about=("--date=$(date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ)")
+	about=("--date=$(date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ)") about_text=$(date -u -d "@$1" +%Y-%m-%d)
 	if commit=$("${git[@]}" rev-parse HEAD 2>/dev/null); then
-		about+=("--commit=$commit")
-		[ -z "$("${git[@]}" status --porcelain 2>/dev/null)" ] || about+=(--dirty)
+		about+=("--commit=$commit") about_text+=", commit ${commit:0:12}"
+		[ -z "$("${git[@]}" status --porcelain 2>/dev/null)" ] || about+=(--dirty) about_text+=" with changes"
 	fi
 }
 

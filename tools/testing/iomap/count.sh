@@ -23,9 +23,6 @@ bench=/project/tools/testing/iomap/bench
 select=(--machine=qemu) options=()
 case $what in
 bench)
-	for v in FS IO BS; do
-		[[ ${!v:-} =~ ^[A-Za-z0-9_,\ -]*$ ]] || die "$v=${!v}: a list of names separated by commas is wanted"
-	done
 	select+=("--fs=${FS:-}" "--io=${IO:-}" "--bs=${BS:-}")
 	case ${QUICK:-} in
 	'' | 0 | n) ;;
@@ -33,11 +30,7 @@ bench)
 	esac
 	;;
 profile)
-	if [ -n "${ROW:-}" ]; then
-		select+=("--find=$ROW")
-	else
-		select+=("--find=ext4 xfs read overwrite 4k registered")
-	fi
+	select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}")
 	;;
 budget)
 	select+=(--bs=4k,16k)
