@@ -3,9 +3,25 @@
 # The checks that need no running kernel. Prints "ok NAME" or "FAIL NAME: why" for each, on stdout,
 # and fails if one failed. What the tools said is in $CACHE/check/NAME.log.
 #
-#   check.sh [NAME...]      patches rustfmt checkpatch unsafe flags build clippy panicking variant attack exports c-free off none
+#   check.sh [NAME...]      these, or all
+#   check.sh list           says what there is
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+checks=(patches rustfmt checkpatch unsafe flags build clippy panicking variant attack exports c-free off none)
+case ${1:-} in
+list)
+	printf '%s\n' "${checks[@]}"
+	exit 0
+	;;
+'') only=("${checks[@]}") ;;
+*)
+	only=("$@")
+	for name; do
+		[[ " ${checks[*]} " == *" $name "* ]] || die "there is no check $name, only ${checks[*]}"
+	done
+	;;
+esac
 need_root "$@"
 
 logs=$CACHE/check
@@ -31,7 +47,7 @@ our_files()
 wants()
 {
 	name=$1 log=$logs/$1.log
-	[ "${#only[@]}" -eq 0 ] || [[ " ${only[*]} " == *" $1 "* ]]
+	[[ " ${only[*]} " == *" $1 "* ]]
 }
 
 nm()
@@ -49,7 +65,6 @@ about_ours()
 	done | grep -aE 'warning|error|-->' || :
 }
 
-only=("$@")
 "$IOMAP_DIR/root.sh"
 "$IOMAP_DIR/source.sh"
 tree=/cache/${TREE##*/}

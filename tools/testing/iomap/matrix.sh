@@ -20,17 +20,7 @@ set -euo pipefail
 need_root "$@"
 
 read_only
-names=()
-for file in "$IOMAP_DIR"/configs/matrix/*.config; do
-	name=$(basename "$file" .config)
-	[ ${#only[@]} -gt 0 ] || names+=("$name")
-	for p in "${only[@]}"; do
-		# shellcheck disable=SC2053 # a glob
-		[[ $name == $p || $name == *"$p"* ]] || continue
-		names+=("$name")
-		break
-	done
-done
+mapfile -t names < <(basename -s .config "$IOMAP_DIR"/configs/matrix/*.config | run_python only.py "${only[@]}")
 [ ${#names[@]} -gt 0 ] || die "ONLY=${ONLY:-} matches no configuration of tools/testing/iomap/configs/matrix"
 
 "$IOMAP_DIR/root.sh"

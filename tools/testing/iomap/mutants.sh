@@ -65,7 +65,7 @@ for d in fs rust samples include Documentation patches; do
 	[ ! -d "$PROJECT/$d" ] || cp -a "$PROJECT/$d" "$work/pristine/"
 done
 cp -a "$work/pristine/." "$work/overlay/"
-cp -a "$IOMAP_DIR/mutants" "$IOMAP_DIR/splat.sh" "$work/"
+cp -a "$IOMAP_DIR/mutants" "$IOMAP_DIR/splat.sh" "$IOMAP_DIR/only.py" "$work/"
 list=$in_work/mutants/list.toml
 
 mutants check "$list" "$in_work/pristine" >"$work/check" 2>&1 ||

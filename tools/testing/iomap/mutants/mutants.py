@@ -14,7 +14,6 @@
 """
 
 import argparse
-import fnmatch
 import json
 import os
 import re
@@ -23,6 +22,9 @@ import sys
 import tomllib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from only import matches  # noqa: E402
+
 SPLAT = os.path.join(os.path.dirname(HERE), "splat.sh")
 # What proves something. The others run as well, and may catch as well.
 SUITES = ("iomap_dio_scripts", "iomap_dio_fuzz")
@@ -110,8 +112,7 @@ def select(mutants, patterns=(), quick=False):
     Edits of the kernel crate come last: each makes that crate be compiled again, and so does the
     first one after it that leaves it alone.
     """
-    names = [n for n in mutants
-             if not patterns or any(fnmatch.fnmatchcase(n, p) or p in n for p in patterns)]
+    names = [n for n in mutants if matches(n, patterns)]
     if quick:
         names = names[::3]
     return sorted(names, key=lambda n: mutants[n].file.startswith("rust/"))
