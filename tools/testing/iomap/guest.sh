@@ -189,7 +189,7 @@ run_guest()
 		elif [ ! -e "$run/booted" ]; then
 			guest_failed "$console" "the guest did not boot"
 		else
-			guest_failed "$console" "the guest ended before its script did"
+			guest_failed "$console" "the guest ended before its command did"
 		fi
 		return 125
 	fi
