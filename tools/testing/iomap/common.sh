@@ -94,6 +94,12 @@ userns_works()
 		unshare --user --map-root-user --map-auto --mount --pid --fork true 2>/dev/null
 }
 
+# Those that README lists.
+variables()
+{
+	grep -oE '^  ([A-Z0-9_]+=1? *)+' "$IOMAP_DIR/README" | grep -oE '[A-Z_][A-Z0-9_]*'
+}
+
 # Root is needed to make the toolchain root and to enter it. Being root, or root in a user
 # namespace, is enough; failing both, the whole script runs again under sudo.
 need_root()
@@ -107,7 +113,7 @@ need_root()
 	if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
 		local v keep=()
 
-		for v in IOMAP_CACHE IOMAP_T0 IOMAP_OVERLAY KSRC QUICK FS IO BS ROW WRITE SEEDS BENCH_ARGS COUNT_ARGS ONLY MACHINE FUZZ_SCRIPTS FUZZ_SECONDS SEED GUEST_MEM GUEST_CPUS GUEST_APPEND; do
+		for v in $(variables); do
 			[ -z "${!v:-}" ] || keep+=("$v=${!v}")
 		done
 		exec sudo -n env "${keep[@]}" bash "$0" "$@"

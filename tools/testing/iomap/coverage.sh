@@ -13,12 +13,11 @@
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail
-# As an argument it survives sudo.
-scripts=${1:-${SCRIPTS:-20000}}
+scripts=${SCRIPTS:-20000}
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
 [[ $scripts =~ ^[1-9][0-9]*$ ]] || die "SCRIPTS=$scripts is not a number of scripts"
 [ -z "$KSRC" ] || check_version "$KSRC"
-need_root "$scripts"
+need_root "$@"
 
 "$IOMAP_DIR/root.sh"
 lock coverage
