@@ -82,9 +82,8 @@ timed()
 		--config="/cache/${BUILD##*/}/$flavour/.config" "${about[@]}" ||
 		die "the report could not be made; the samples are in $run/run.json"
 	cp "$run/console.log" "$PROJECT/$results/console.log"
-	give_back "$PROJECT/results" 2>/dev/null || :
 	echo
-	say "results: $results/ (report.md, bench.json, *.svg, *.png), also as results/$3/"
+	published
 	[ $status -eq 0 ] || die "some rows failed; they are named above and in $results/report.md"
 }
 

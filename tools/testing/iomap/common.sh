@@ -191,16 +191,16 @@ run_python()
 	fi
 }
 
-# What a report says of the run that began at the time $1 (in seconds) with the kernel of the flavour $2:
-# arguments for the program that writes it, in $about.
+# What a report says of the run that began at the time $1 (in seconds): arguments for the program that
+# writes it in $about, and words in $about_text.
 about_run()
 {
 	local git=(git -c "safe.directory=$PROJECT" -C "$PROJECT") commit
 
-	about=("--date=$(date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ)")
+	about=("--date=$(date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ)") about_text=$(date -u -d "@$1" +%Y-%m-%d)
 	if commit=$("${git[@]}" rev-parse HEAD 2>/dev/null); then
-		about+=("--commit=$commit")
-		[ -z "$("${git[@]}" status --porcelain 2>/dev/null)" ] || about+=(--dirty)
+		about+=("--commit=$commit") about_text+=", commit ${commit:0:12}"
+		[ -z "$("${git[@]}" status --porcelain 2>/dev/null)" ] || about+=(--dirty) about_text+=" with changes"
 	fi
 }
 
@@ -208,9 +208,16 @@ about_run()
 # seconds), results/<time>-KIND, in $results, and has results/LATEST point to it.
 publish()
 {
-	results=results/$(date -u -d "@$1" +%Y%m%dT%H%M%SZ)-$2
+	results=results/$(date -u -d "@$1" +%Y%m%dT%H%M%SZ)-$2 latest=results/$3
 	mkdir -p "$PROJECT/$results"
-	ln -sfn "${results#results/}" "$PROJECT/results/$3"
+	ln -sfn "${results#results/}" "$PROJECT/$latest"
+}
+
+# All results are in $results.
+published()
+{
+	give_back "$PROJECT/results" 2>/dev/null || :
+	say "results: $results/, also as $latest/"
 }
 
 source_version()

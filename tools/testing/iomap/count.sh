@@ -139,9 +139,8 @@ in_root python3 -B "$bench/${program[0]}" "${runs[@]}" "--out=/project/$results"
 for ((i = 0; i < n; i++)); do
 	cp "$CACHE/run/count-$i/console.log" "$PROJECT/$results/console-$i.log"
 done
-give_back "$PROJECT/results" 2>/dev/null || :
 echo
-say "results: $results/"
-[ $status -eq 0 ] || [ "$what" = budget ] || die "some rows failed; they are named above and in $results/report.md"
-exit $status
+published
+[ "$status" -eq 0 ] || [ "$what" = budget ] || die "some rows failed; they are named above and in $results/report.md"
+exit "$status"
 }

@@ -147,9 +147,8 @@ if [ -n "$want_kunit$want_fs" ]; then
 		report+=("--console=/cache/run/test-0/console.log" "--kunit-parser=/cache/${TREE##*/}/tools/testing/kunit")
 fi
 
-name=$(date -u -d "@$start" +%Y%m%dT%H%M%SZ)-test
-dir=$PROJECT/results/$name
-mkdir -p "$dir"
+publish "$start" test latest-test
+dir=$PROJECT/$results
 status=0
 in_root python3 -B /project/tools/testing/iomap/report.py "${report[@]}" --seconds=$(($(date +%s) - start)) \
 	>"$out/report.txt" </dev/null || status=$?
@@ -162,10 +161,7 @@ for i in 0 1; do
 		[ ! -s "$out-$i/$f" ] || cp "$out-$i/$f" "$dir/$(basename "${f%.*}")-$i.${f##*.}"
 	done
 done
-ln -sfn "$name" "$PROJECT/results/latest-test"
-give_back "$PROJECT/results" 2>/dev/null || :
-
-say "results: results/$name/, also as results/latest-test/"
+published
 cat "$out/report.txt"
 # A report that could not be made has no last line.
 [ -s "$out/report.txt" ] || die "there is no report"
