@@ -6,7 +6,7 @@ SHELL := /bin/bash
 T := tools/testing/iomap
 FLAVOUR ?= um-bench
 
-.PHONY: help bench profile count test check matrix fuzz mutants coverage apply unapply root source kernel clean
+.PHONY: help bench profile count test lint check matrix fuzz mutants coverage apply unapply root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -31,7 +31,10 @@ count: ## is the Rust path as cheap as its budget says?
 test: ## build the test kernel and run every test (MACHINE=qemu: KUnit on x86_64)
 	@$T/test.sh
 
-check: ## static checks only: formatting, lints, patches, symbols
+lint: ## the checks of style and types, in a minute: shellcheck, ruff, mypy, rustfmt, clippy, checkpatch
+	@$T/check.sh lint
+
+check: ## all static checks: these, the patches, the symbols, what must not compile
 	@$T/check.sh
 
 matrix: ## do our parts compile for other machines and with other options?

@@ -4,16 +4,20 @@
 # and fails if one failed. What the tools said is in $CACHE/check/NAME.log.
 #
 #   check.sh [NAME...]      these, or all
+#   check.sh lint           those of "make lint"
 #   check.sh list           says what there is
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-checks=(patches rustfmt checkpatch unsafe flags build clippy panicking variant attack exports c-free off none)
+# The fastest first.
+lint=(shellcheck ruff mypy rustfmt unsafe checkpatch clippy)
+checks=("${lint[@]}" patches flags build panicking variant attack exports c-free off none)
 case ${1:-} in
 list)
 	printf '%s\n' "${checks[@]}"
 	exit 0
 	;;
+lint) only=("${lint[@]}") ;;
 '') only=("${checks[@]}") ;;
 *)
 	only=("$@")
@@ -70,6 +74,32 @@ about_ours()
 tree=/cache/${TREE##*/}
 build=/cache/${BUILD##*/}
 
+# A tool that says a line for each thing it finds in our scripts, all of which are shown.
+look()
+{
+	if in_root sh -ec "cd /project/tools/testing/iomap; $1" >"$log" 2>&1 </dev/null; then
+		ok
+	else
+		sed 's/^/    /' "$log" >&2
+		fail "$(head -n 1 "$log")"
+	fi
+}
+
+if wants shellcheck; then
+	look 'shellcheck -x -f gcc $(grep -rlE "^#!/bin/(ba)?sh|^# shellcheck shell=" . ../../../.ci)'
+fi
+
+if wants ruff; then
+	look 'ruff check --quiet --no-cache .'
+fi
+
+# A folder at a time, since two of them have a report.py.
+if wants mypy; then
+	look 'for d in $(find . -name "*.py" -printf "%h\n" | sort -u); do
+		mypy --no-error-summary --cache-dir=/cache/check/mypy $d/*.py || failed=1
+	done; [ -z "$failed" ]'
+fi
+
 if wants patches; then
 	if "$IOMAP_DIR/overlay.sh" try "${KSRC:-$SRC}" >"$log" 2>&1; then
 		ok "$(find "$PROJECT/patches" -name '*.patch' | wc -l) in order, without fuzz"
@@ -79,7 +109,7 @@ if wants patches; then
 fi
 
 if wants rustfmt; then
-	mapfile -t files < <(our_files '*.rs'; echo tools/testing/iomap/bench/plugin/lib.rs)
+	mapfile -t files < <(our_files '*.rs'; cd "$PROJECT" && find tools -name '*.rs')
 	if in_root rustfmt --check --edition 2021 --config-path "$tree/.rustfmt.toml" "${files[@]/#//project/}" >"$log" 2>&1 </dev/null; then
 		ok "${#files[@]} files"
 	else

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # those who source it use the names
 # What the scripts here share. Source it; it does nothing by itself but set names.
 #
 #   die MESSAGE          one line, exit status 1
@@ -124,7 +124,7 @@ need_root()
 # After a run under sudo, what the user is to keep is the user's.
 give_back()
 {
-	[ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:$SUDO_GID" "$@"
+	[ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:${SUDO_GID:-}" "$@"
 }
 
 # apt-get install what is missing on this machine. $1: command to look for, $2: its package.
@@ -145,7 +145,6 @@ need_tool()
 
 # Runs as process 1 of its own process namespace: when it goes, everything in there goes.
 # /dev/shm holds the memory of User Mode Linux guests, hence its size.
-# shellcheck disable=SC2016
 IN_ROOT_SETUP='
 	root=$1 project=$2 cache=$3; shift 3
 	mkdir -p "$root/project" "$root/cache"

@@ -40,7 +40,7 @@ profile)
 	fi
 	;;
 budget)
-	select+=(--bs=4k,16k)
+	select+=("--bs=4k,16k")
 	options=(--sides=rust --repeats=3)
 	;;
 seeds)
@@ -76,6 +76,7 @@ for ((i = 0; i < n; i++)); do
 	rm -f "$run/run.json" "$run/counts"
 	(
 		status=0
+		# shellcheck disable=SC2086 # COUNT_ARGS is a list
 		GUEST_CPUS=1 GUEST_MEM=${GUEST_MEM:-3G} \
 			GUEST_ACCEL=tcg,thread=single \
 			GUEST_APPEND="brd.rd_nr=1 brd.rd_size=1048576 ${GUEST_APPEND:-}" \
