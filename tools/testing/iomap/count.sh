@@ -23,9 +23,6 @@ bench=/project/tools/testing/iomap/bench
 select=(--machine=qemu) options=()
 case $what in
 bench)
-	for v in FS IO BS; do
-		[[ ${!v:-} =~ ^[A-Za-z0-9_,\ -]*$ ]] || die "$v=${!v}: a list of names separated by commas is wanted"
-	done
 	select+=("--fs=${FS:-}" "--io=${IO:-}" "--bs=${BS:-}")
 	case ${QUICK:-} in
 	'' | 0 | n) ;;
@@ -49,15 +46,13 @@ seeds)
 	;;
 *) die "usage: $0 bench|profile|budget|seeds" ;;
 esac
-# Better to hear of a misspelt name now than after the build; without Python here, the root has one.
-! command -v python3 >/dev/null || python3 -B "$IOMAP_DIR/bench/rows.py" "${select[@]}" >/dev/null || exit 1
 need_root "$@"
+selected=$(run_python bench/rows.py "${select[@]}") || exit 1
+rows=$(run_python bench/rows.py "${select[@]}" --list)
 flavour=x86-bench
 
 "$IOMAP_DIR/root.sh"
 lock bench
-in_root python3 -B $bench/rows.py "${select[@]}" >"$CACHE/count-rows" </dev/null || exit 1
-rows=$(in_root python3 -B $bench/rows.py "${select[@]}" --list </dev/null)
 
 log=$CACHE/plugin.log
 in_root rustc --edition=2021 -O --crate-type=cdylib --crate-name=iomap_count -Dwarnings \
@@ -115,7 +110,9 @@ about+=("--build=$out" "--llvm=$LLVM_MAJOR" "--qemu=$(in_root qemu-system-x86_64
 case $what in
 bench)
 	publish "$start" bench latest
-	program=(count_report.py "--left-out=$([ "$(wc -l <"$CACHE/count-rows")" -le 1 ] || cat "$CACHE/count-rows")")
+	left_out=
+	[[ $selected != *$'\n'* ]] || left_out=$selected
+	program=(count_report.py "--left-out=$left_out")
 	;;
 profile)
 	publish "$start" profile latest-profile

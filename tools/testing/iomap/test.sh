@@ -27,7 +27,8 @@ read_only
 # The checks and unit tests that ONLY= selects. KUnit cases have no names before they have run.
 mapfile -t wanted < <({
 	"$IOMAP_DIR/check.sh" list | sed 's,^,check/,'
-	printf 'unit/%s\n' tools fstest bench mutants coverage host-loom host-proptest
+	find "$IOMAP_DIR" -name 'test_*.py' -printf 'unit/%P\n' | sed 's,/[^/]*$,,; s,^unit$,unit/tools,' | sort -u
+	printf 'unit/%s\n' host-loom host-proptest
 } | run_python only.py "${only[@]}")
 
 # The names in $wanted that begin with $1, without it.
