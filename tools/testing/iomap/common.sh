@@ -113,6 +113,8 @@ need_root()
 	if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
 		local v keep=()
 
+		# Or ~/.cache might become root's.
+		mkdir -p "$CACHE" 2>/dev/null || :
 		for v in $(variables); do
 			[ -z "${!v:-}" ] || keep+=("$v=${!v}")
 		done
