@@ -48,14 +48,14 @@ mkdir -p "$out" "$CACHE/ccache"
 # What is not in the objects must not be in the key: the same source is a hit, whoever builds it.
 in_root_words
 kmake=("${IN_ROOT[@]}" env CCACHE_BASEDIR=/cache CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=5G
-	CCACHE_COMPILERCHECK=content CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime
+	CCACHE_COMPILERCHECK=content "CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime"
 	KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026' KBUILD_BUILD_VERSION=1
 	KBUILD_BUILD_USER=iomap KBUILD_BUILD_HOST=dio
 	make -C "/cache/${TREE##*/}" O="/cache/${BUILD##*/}/$flavour" -j"$(nproc)" "ARCH=$arch"
 	LLVM=-"$LLVM_MAJOR" CC="ccache clang-$LLVM_MAJOR"
 	BINDGEN=/usr/local/bin/bindgen LIBCLANG_PATH="/usr/lib/llvm-$LLVM_MAJOR/lib")
 
-# What a later fragment says counts.
+# The lines of all fragments. What a later one says counts.
 wanted()
 {
 	local f

@@ -135,9 +135,8 @@ report=("--out=/cache/run/test-qemu" "--machine=$pc" "${only_args[@]}")
 [ -z "$want_kunit" ] || run_kunit
 [ -z "$want_device" ] || run_device
 
-name=$(date -u -d "@$start" +%Y%m%dT%H%M%SZ)-test
-dir=$PROJECT/results/$name
-mkdir -p "$dir"
+publish "$start" test latest-test
+dir=$PROJECT/$results
 status=0
 in_root python3 -B /project/tools/testing/iomap/report.py "${report[@]}" --seconds=$(($(date +%s) - start)) \
 	>"$out/report.txt" </dev/null || status=$?
@@ -148,10 +147,7 @@ for f in 0 device; do
 	[ ! -e "$CACHE/run/test-qemu-$f/console.log" ] || cp "$CACHE/run/test-qemu-$f/console.log" "$dir/console-$f.log"
 done
 [ ! -s "$run/splat" ] || cp "$run/splat" "$dir/splat-0"
-ln -sfn "$name" "$PROJECT/results/latest-test"
-give_back "$PROJECT/results" 2>/dev/null || :
-
-say "results: results/$name/, also as results/latest-test/"
+published
 cat "$out/report.txt"
 # A report that could not be made has no last line.
 [ -s "$out/report.txt" ] || die "there is no report"
