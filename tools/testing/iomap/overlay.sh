@@ -93,7 +93,7 @@ make_want()
 # directory above it.
 assign_new()
 {
-	local patches
+	local patches out
 
 	mapfile -t patches <"$work/patches"
 	awk -v new="$work/new" '
