@@ -9,19 +9,15 @@ summary.json, lists what was skipped and what failed by name, and ends with the 
 """
 
 import argparse
-import fnmatch
 import json
 import os
 import re
 import sys
 
+from only import matches
+
 # Our KUnit suites; the others in the kernel are not our concern.
 SUITES = ("rust_iomap", "iomap_dio")
-
-
-def matches(name, patterns):
-    """A pattern is a glob over the whole name or a part of it; no pattern means everything."""
-    return not patterns or any(fnmatch.fnmatchcase(name, p) or p in name for p in patterns)
 
 
 def result(name, status, reason="", ms=0):

@@ -25,6 +25,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from only import matches  # noqa: E402
+
 MIB = 1 << 20
 DEV_MIB = 400
 DIRTY_MIB = 48
@@ -94,11 +97,6 @@ CONFIGS = [
            device="null-zoned", reflink=False, only=["mix-sync", "mix-io_uring", "holes",
                                                      "eof-reads", "remount"], optional=True),
 ]
-
-
-def matches(name, patterns):
-    """A pattern is a glob over the whole name or a part of it; no pattern means everything."""
-    return not patterns or any(fnmatch.fnmatchcase(name, p) or p in name for p in patterns)
 
 
 def wants(config, case):
