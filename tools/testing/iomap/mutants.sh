@@ -203,9 +203,7 @@ mutants report "$list" "$in_work/results.jsonl" "$in_work/baseline.json" "/proje
 [ -s "$PROJECT/$results/report.md" ] || die "there is no report; the results are in $work/results.jsonl"
 [ ! -e "$work/baseline.log" ] || cp "$work/baseline.log" "$PROJECT/$results/console.log"
 [ -z "$(ls "$work/logs")" ] || cp -r "$work/logs" "$PROJECT/$results/logs"
-give_back "$PROJECT/results" 2>/dev/null || :
-
-say "results: $results/, also as results/latest-mutants/"
+published
 cat "$work/report.txt"
 exit $status
 }
