@@ -24,18 +24,31 @@ use crate::{
 /// ```
 /// use kernel::{
 ///     block::{
-///         bio::{Bio, EndIo, Owned},
+///         bdev::OpenBlockDevice,
+///         bio::{Bio, EndIo},
+///         buffer::Buffer,
 ///         plug::plugged,
+///         SECTOR_SIZE,
 ///     },
 ///     task::MaySleep,
 /// };
 ///
-/// /// The driver sees both bios at once.
-/// fn submit_both<P: EndIo>(first: Bio<Owned<P>>, second: Bio<Owned<P>>, ctx: MaySleep) {
+/// /// Reads the beginning of a device. The driver sees both bios at once.
+/// fn read_both<P: EndIo + Clone>(
+///     bdev: &OpenBlockDevice,
+///     buffers: [Buffer; 2],
+///     end: P,
+///     ctx: MaySleep,
+/// ) -> Result {
 ///     plugged(|| {
-///         first.submit(ctx);
-///         second.submit(ctx);
-///     });
+///         let mut sector = 0;
+///         for buffer in buffers {
+///             let sectors = buffer.len() as u64 / u64::from(SECTOR_SIZE);
+///             Bio::read(bdev, sector, buffer, end.clone(), ctx)?.submit(ctx);
+///             sector += sectors;
+///         }
+///         Ok(())
+///     })
 /// }
 ///
 /// // What `section` returns comes back.
