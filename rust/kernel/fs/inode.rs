@@ -135,7 +135,8 @@ impl Inode {
     /// The size of the file in bytes (`i_size_read()`).
     ///
     /// A snapshot: without the inode lock a write or a truncation may change the size at once. Take
-    /// it once and decide everything from that value.
+    /// it once and decide everything from that value. On 64 bit it is a load with acquire
+    /// semantics, so that data below the size is visible to whoever has seen the size.
     #[doc(alias("i_size", "i_size_read"))]
     #[inline]
     pub fn size(&self) -> i64 {
@@ -255,8 +256,9 @@ impl Inode {
 
     /// Counts one direct I/O request (`inode_dio_begin()`).
     ///
-    /// A truncation takes the inode lock exclusively and waits until no request is counted. The
-    /// caller holds that lock at least shared, and gives the count back with [`Inode::dio_end`].
+    /// A truncation takes the inode lock exclusively and waits until no request is counted
+    /// (`inode_dio_wait()`), so that no bio transfers to blocks that it frees. The caller holds
+    /// that lock at least shared, and gives the count back with [`Inode::dio_end`].
     #[doc(alias("inode_dio_begin", "i_dio_count"))]
     #[inline]
     pub(crate) fn dio_begin(&self) {
@@ -270,7 +272,8 @@ impl Inode {
     /// Gives the count of one direct I/O request back, and wakes the waiters if it was the last
     /// (`inode_dio_end()`).
     ///
-    /// Any context. The file system may truncate the file from now on.
+    /// Any context. The file system may truncate the file from now on, and unless something else
+    /// keeps the file open, the inode may go away.
     #[doc(alias = "inode_dio_end")]
     #[inline]
     pub(crate) fn dio_end(&self) {

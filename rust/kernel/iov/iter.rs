@@ -26,8 +26,8 @@ use core::{
 /// it.
 ///
 /// An iterator has a position, which moves on by each byte that is transferred or given to a bio.
-/// The memory may belong to user space, to the kernel, or to a pipe or a page cache page that the
-/// caller describes by its own segments (bvec). It is borrowed; nothing here frees it.
+/// The memory belongs to user space or to the kernel; with a bvec iterator the caller has listed
+/// the pages itself, as `splice()` does. It is borrowed; nothing here frees it.
 ///
 /// # Invariants
 ///
