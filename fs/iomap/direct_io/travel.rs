@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ways a request can travel.
+//! The ways a request can take to its completion.
 //!
 //! ```text
 //!  Simple    one bio      --+--> completed where its bio ends
@@ -18,8 +18,8 @@
 //!                           +--> with a debt: on a work queue
 //! ```
 //!
-//! A request that its submitter completes itself, because it waited or because all bios had ended
-//! by then, takes the way it was on to the end: it is in process context already.
+//! If the submitter completes a request itself, because it waited or because all bios had ended by
+//! then, the request keeps its variant: the submitter is in process context already.
 
 #![forbid(unsafe_code)]
 
@@ -39,9 +39,9 @@ use kernel::{
 /// The direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
-    /// Device to memory.
+    /// From the device to memory.
     Read,
-    /// Memory to device.
+    /// From memory to the device.
     Write {
         /// The data has to be stable, and every bio so far was written through.
         through: bool,
@@ -49,7 +49,7 @@ pub(crate) enum Transfer {
 }
 
 impl Transfer {
-    /// Whether data goes to the device.
+    /// Whether the request writes to the device.
     #[inline]
     pub(crate) fn is_write(self) -> bool {
         match self {
@@ -58,7 +58,8 @@ impl Transfer {
         }
     }
 
-    /// What the file system's `end_io` callback is told wherever the request is completed.
+    /// The flags for the file system's `end_io` callback that do not depend on where the request
+    /// completes.
     #[inline]
     pub(crate) fn end_io_flags(self, pages: Pages) -> EndIoFlags {
         match self {
@@ -87,7 +88,7 @@ pub(crate) enum Travel {
     Bounce(Transfer, Option<Debt>),
 }
 
-/// A request that owes nothing, and so can be completed anywhere.
+/// A request that owes nothing, so that it can be completed in any context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clear {
     pub(crate) transfer: Transfer,
@@ -114,7 +115,7 @@ impl Travel {
         }
     }
 
-    /// How its bios are filled, with the caller's memory in these pages, and so how they are ended.
+    /// How the bios are filled, and so how they end. `pages` are those of the caller's memory.
     #[inline]
     pub(crate) fn buffers(&self, pages: Pages) -> Buffers {
         match self {
@@ -134,7 +135,7 @@ impl Travel {
         }
     }
 
-    /// What is owed.
+    /// The work that is owed.
     #[inline]
     pub(crate) fn debt(&self) -> Option<Debt> {
         match self {
@@ -144,7 +145,7 @@ impl Travel {
         }
     }
 
-    /// Notes that all of a write was written through.
+    /// Records that all of a write was written through.
     pub(crate) fn write_through(&mut self) {
         match self {
             Self::Simple(transfer)
@@ -154,7 +155,7 @@ impl Travel {
         }
     }
 
-    /// Goes on with more debts.
+    /// Adds work that is owed.
     #[inline]
     pub(crate) fn owe(&mut self, owed: Owed) {
         let Some(more) = owed.debt() else { return };
@@ -210,7 +211,7 @@ impl Travel {
 }
 
 impl Clear {
-    /// What the file system's `end_io` callback is told.
+    /// The flags for the file system's `end_io` callback.
     #[inline]
     pub(crate) fn end_io_flags(self, pages: Pages) -> EndIoFlags {
         self.transfer
