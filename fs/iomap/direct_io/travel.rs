@@ -74,7 +74,7 @@ impl Transfer {
 }
 
 /// The way of a request, from the decision to its completion.
-// What the variants have in common is in the same place, where it is found without a match.
+// Common fields have the same place in all variants, so that reading them needs no branch.
 #[repr(u8)]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Travel {

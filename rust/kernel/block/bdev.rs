@@ -196,8 +196,8 @@ impl OpenBlockDevice {
         };
         // The C function returns a file or an errno, never NULL.
         let file = NonNull::new(from_err_ptr(file)?).ok_or(ENOENT)?;
-        // SAFETY: The reference to the file is ours. It is in no table of file descriptors, so
-        // nobody can have called `fdget_pos()` for it.
+        // SAFETY: The C function returned a reference, which goes to the `ARef`. The file is in no
+        // table of file descriptors, so nobody can have called `fdget_pos()` for it.
         Ok(Self(unsafe { ARef::from_raw(file.cast::<File>()) }))
     }
 }

@@ -340,8 +340,8 @@ pub struct Bio<C: Contents> {
 impl<C: Contents> Drop for Bio<C> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: By the invariants the bio is ours alone, has such contents, and is not used
-        // afterwards.
+        // SAFETY: By the invariants nobody else knows of the bio, and it has such contents. It is
+        // not used afterwards.
         unsafe { discard::<C>(self.as_raw()) };
     }
 }
@@ -372,7 +372,7 @@ impl<C: Contents> Bio<C> {
     #[doc(alias = "bi_pool")]
     #[inline]
     pub(crate) fn pool(&self) -> *mut bindings::bio_set {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_pool }
     }
 
@@ -390,7 +390,7 @@ impl<C: Contents> Bio<C> {
     #[doc(alias = "bi_sector")]
     #[inline]
     pub fn set_sector(&mut self, sector: u64) {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_iter.bi_sector = sector };
     }
 
@@ -398,7 +398,7 @@ impl<C: Contents> Bio<C> {
     #[doc(alias = "bi_ioprio")]
     #[inline]
     pub(crate) fn set_ioprio(&mut self, ioprio: u16) {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_ioprio = ioprio };
     }
 
@@ -406,7 +406,7 @@ impl<C: Contents> Bio<C> {
     #[doc(alias = "bi_write_hint")]
     #[inline]
     pub(crate) fn set_write_hint(&mut self, inode: &Inode) {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_write_hint = inode.write_hint() };
     }
 
@@ -414,7 +414,7 @@ impl<C: Contents> Bio<C> {
     #[doc(alias = "bi_opf")]
     #[inline]
     pub fn add_flags(&mut self, flags: OpFlags) {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_opf |= flags.into_raw() };
     }
 
@@ -422,7 +422,7 @@ impl<C: Contents> Bio<C> {
     #[doc(alias = "bi_size")]
     #[inline]
     pub fn size(&self) -> u32 {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_iter.bi_size }
     }
 
@@ -524,7 +524,7 @@ impl Bio<Empty> {
         bdev: &BlockDevice,
         alignment: u32,
     ) -> Result<Bio<Pinned>> {
-        // SAFETY: The bio is ours and the iterator is valid.
+        // SAFETY: By the invariants nobody else uses the bio, and the iterator is valid.
         let ret = unsafe {
             bindings::bio_iov_iter_get_pages(
                 self.as_raw(),
@@ -552,7 +552,7 @@ impl Bio<Empty> {
         max: usize,
         alignment: u32,
     ) -> Result<Bio<Bounced>> {
-        // SAFETY: The bio is ours and the iterator is valid.
+        // SAFETY: By the invariants nobody else uses the bio, and the iterator is valid.
         let ret = unsafe {
             bindings::bio_iov_iter_bounce(
                 self.as_raw(),
@@ -578,7 +578,7 @@ impl Bio<Empty> {
     ///
     /// // A sector fits any page of zeroes.
     /// assert_eq!(Bio::zero_vecs(512)?, 1);
-    /// assert!(Bio::zero_vecs(1 << 20)? >= 1);
+    /// assert!(Bio::zero_vecs(1 << 16)? >= 1);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn zero_vecs(bytes: u32) -> Result<u16> {
@@ -600,7 +600,7 @@ impl Bio<Empty> {
         // CAST: Widening.
         let mut left = len as usize;
         while left > 0 {
-            // SAFETY: The bio is ours.
+            // SAFETY: By the invariants the bio is valid and nobody else uses it.
             if unsafe { (*self.as_raw()).bi_vcnt >= (*self.as_raw()).bi_max_vecs } {
                 return Err(EINVAL);
             }
@@ -721,7 +721,7 @@ impl<P: EndIo> Bio<Owned<P>> {
     pub fn submit(self, _ctx: MaySleep) {
         let (bio, Owned(flight)) = self.into_parts();
         // SAFETY: The bio is complete and given up here; page locks and tags may sleep, and so may the
-        // context. What it holds is owned by `bi_private` until `end_owned` takes it back.
+        // context. `bi_private` owns its contents until `end_owned` takes them back.
         unsafe {
             (*bio).bi_private = KBox::into_raw(flight).cast();
             (*bio).bi_end_io = Some(end_owned::<P>);
@@ -762,7 +762,8 @@ impl Bio<Pinned> {
     #[inline]
     pub fn set_pages_dirty(&mut self, _ctx: MaySleep) {
         if self.contents.0 == Pages::Dirtied {
-            // SAFETY: The bio is ours; page locks may sleep, and so may the context.
+            // SAFETY: By the invariants nobody else uses the bio. Page locks may sleep, and so may
+            // the context.
             unsafe { bindings::bio_set_pages_dirty(self.as_raw()) };
         }
     }
@@ -778,8 +779,8 @@ impl<C: Filled> Bio<C> {
     #[cold]
     pub fn protect(&mut self, _ctx: MaySleep) {
         #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
-        // SAFETY: The bio is ours and complete, and the context may sleep. It has no integrity data
-        // yet.
+        // SAFETY: By the invariants nobody else uses the bio, which is complete. The context may
+        // sleep. Only a bio without integrity data gets some.
         unsafe {
             let bio = self.as_raw();
             if is_protected(bio) {

@@ -18,8 +18,8 @@
 //!     (pos as u64 | len) & u64::from(inode.block_size() - 1) == 0
 //! }
 //!
-//! /// Prepares a write that may have to be completed in process context. It cannot be prepared when
-//! /// its bio ends, because that may be in an interrupt.
+//! /// Prepares a write that may have to be completed in process context. The end of its bio is too
+//! /// late for that, because it may be in an interrupt.
 //! fn prepare_write(inode: &Inode, ctx: MaySleep) -> Result {
 //!     inode.ensure_dio_done_wq(ctx)?;
 //!     debug_assert!(inode.dio_done_wq().is_some());
@@ -142,8 +142,8 @@ impl Inode {
     pub fn size(&self) -> i64 {
         #[cfg(CONFIG_64BIT)]
         {
-            // SAFETY: `i_size` of a valid inode is aligned, and whoever accesses it does so
-            // atomically: `i_size_write()` is a store-release.
+            // SAFETY: `i_size` of a valid inode is aligned, and all accesses to it are atomic:
+            // `i_size_write()` is a store-release.
             let size = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_size) };
             // ORDERING: Pairs with the store-release in `i_size_write()`.
             size.load(crate::sync::atomic::Acquire)
@@ -264,8 +264,8 @@ impl Inode {
     pub(crate) fn dio_begin(&self) {
         // SAFETY: `i_dio_count` of a valid inode is only accessed atomically.
         let count = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_dio_count.counter) };
-        // ORDERING: None needed, as in C: who waits for zero holds the lock that the caller of
-        // this has shared.
+        // ORDERING: None needed, as in C: a task that waits for zero holds the inode lock
+        // exclusively, and our caller holds it shared.
         count.add(1, Relaxed);
     }
 
@@ -279,8 +279,8 @@ impl Inode {
     pub(crate) fn dio_end(&self) {
         // SAFETY: As in `dio_begin`.
         let count = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_dio_count.counter) };
-        // ORDERING: Full, as `atomic_dec_and_test()`: what the request did is visible to the
-        // waiter, and the wake-up's look at the wait queue is not done early.
+        // ORDERING: Full, as `atomic_dec_and_test()`: the waiter sees everything that the request
+        // did, and the wake-up does not look at the wait queue too early.
         if count.fetch_sub(1, Full) == 1 {
             // SAFETY: The address is only a key.
             unsafe { bindings::wake_up_var((&raw mut (*self.as_raw()).i_dio_count).cast()) };

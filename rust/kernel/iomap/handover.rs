@@ -123,7 +123,7 @@ impl Protocol {
     /// Records an error, a negative errno, unless there is one already. The first error wins.
     #[inline]
     pub(super) fn record_error(&self, errno: i32) {
-        // ORDERING: The reference count orders the value before whoever completes the request.
+        // ORDERING: None needed: dropping a reference publishes the value to the owner of the request.
         let _ = self.error.cmpxchg(0, errno, Relaxed);
     }
 
@@ -145,8 +145,8 @@ impl Protocol {
     /// Drops `count` references and returns whether they were the last.
     #[inline]
     fn put(&self, count: i32) -> bool {
-        // ORDERING: Full, as `atomic_dec_and_test()`: what was done under any reference is
-        // visible to the owner of the last.
+        // ORDERING: Full, as `atomic_dec_and_test()`: the owner of the last reference sees everything
+        // that was done under any reference.
         self.refs.fetch_sub(count, Full) == count
     }
 
@@ -165,8 +165,8 @@ impl Protocol {
         let ours = BIAS.wrapping_sub(bio_refs);
 
         // Often all bios have ended by now: then one look replaces the last atomic operation.
-        // ORDERING: Pairs with the full ordering in `put` of each bio: what was done under their
-        // references is visible if they are all gone.
+        // ORDERING: Pairs with the full ordering in `put` of each bio: if their references are all
+        // gone, everything that was done under them is visible.
         if self.refs.load(Acquire) == ours {
             return AtSeal::Request;
         }
@@ -255,7 +255,7 @@ impl Handshake {
     /// Whether the bio has ended, so that the submission owns the request.
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
-        // ORDERING: Pairs with the release when the bio ends: what was done by then is visible.
+        // ORDERING: Pairs with the release when the bio ends: everything done by then is visible.
         self.0.load(Acquire) == ENDED
     }
 

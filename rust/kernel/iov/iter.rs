@@ -166,7 +166,7 @@ impl<'a> IovIter<'a> {
     /// Remembers the position for [`IovIter::rewind`].
     #[inline]
     pub fn mark(&self) -> Mark<'a> {
-        // INVARIANT: As it is now. Whoever cuts the iterator shows it to nobody meanwhile.
+        // INVARIANT: So many are left now. `cut` gives out only an iterator of another lifetime.
         Mark {
             raw: self.raw,
             left: self.len(),
@@ -197,9 +197,9 @@ impl<'a> IovIter<'a> {
     #[doc(alias("iov_iter_truncate", "iov_iter_reexpand"))]
     #[inline(always)]
     pub(crate) fn cut<R>(&mut self, max: u64, section: impl FnOnce(&mut IovIter<'_>) -> R) -> R {
-        // CAST: Widening, and back what came from a `usize`.
+        // CAST: Widening, and back a value that came from a `usize`.
         let hidden = (self.len() as u64).saturating_sub(max) as usize;
-        // SAFETY: As in `len`, and the iterator is ours.
+        // SAFETY: As in `len`. By the invariants nobody else uses the iterator.
         let count = unsafe {
             &raw mut (*self.as_raw())
                 .__bindgen_anon_1
@@ -213,7 +213,7 @@ impl<'a> IovIter<'a> {
             raw: self.raw,
             _memory: PhantomData,
         });
-        // SAFETY: As above. What was hidden is still there, behind what is left.
+        // SAFETY: As above. The hidden bytes are still there, after those that are left.
         unsafe { *count = (*count).wrapping_add(hidden) };
         result
     }
