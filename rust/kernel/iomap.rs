@@ -83,12 +83,13 @@
 //! 3. Ask for the first mapping. If one bio can take all of the request, use a
 //!    [`bio_set::HeaderSet`]: [`alloc()`](bio_set::HeaderSet::alloc), `pin()`, and one of
 //!    `submit()`, `submit_and_wait()` and `start()`.
-//! 4. Otherwise prepare a counted request ([`request::Prepared`]) and walk. For each mapping with
-//!    blocks make a [`bio::Template`]; build its bios with `pin()` or `bounce()`, and submit each
-//!    for the [`request::Submitter`].
+//! 4. Otherwise begin a request of several bios ([`request::Submitter::new`]), which owns the
+//!    kiocb, and walk. For each mapping with blocks make a [`bio::Template`], allocate the memory
+//!    that the bios share ([`request::Submitter::prepare`]), and build, prepare and submit the
+//!    bios.
 //! 5. End the submission with [`request::Submitter::seal`] or, to wait for the bios,
-//!    [`request::Submitter::wait`]. Both hand out a [`request::Unique`] if the caller completes the
-//!    request; otherwise the last bio does, by [`request::Operations`].
+//!    [`request::Submitter::wait`]. They return a [`request::Ended`] if the caller has to complete
+//!    the request; otherwise the last bio does, by [`request::Operations`].
 //! 6. To complete, tell the file system ([`kiocb::BusyIocb::end_io`]), give the count back
 //!    ([`kiocb::BusyIocb::end_dio`]), and either call `ki_complete()`
 //!    ([`kiocb::DoneIocb::complete`]) or answer the caller ([`kiocb::DoneIocb::answer`]). Each step

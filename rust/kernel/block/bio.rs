@@ -578,7 +578,7 @@ impl Bio<Empty> {
     ///
     /// // A sector fits any page of zeroes.
     /// assert_eq!(Bio::zero_vecs(512)?, 1);
-    /// assert!(Bio::zero_vecs(1 << 20)? >= 1);
+    /// assert!(Bio::zero_vecs(1 << 16)? >= 1);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn zero_vecs(bytes: u32) -> Result<u16> {
