@@ -207,8 +207,8 @@ pub(crate) fn plan_write(
         .with_if(target.shared, Owed::REMAP)
         .with_if(target.new, Owed::RECORD);
 
-    // A flush is saved only by a pure overwrite, and only if the whole request consists of them:
-    // the first write that is not flushes all, so it ends writing through.
+    // FUA saves the flush only if the whole request consists of pure overwrites. The first other
+    // write makes a flush necessary, so the rest of the request does without FUA.
     let through = durability == Durability::WrittenThrough;
     let fua = through && owed.is_nothing() && !target.dirty && writes_through();
 

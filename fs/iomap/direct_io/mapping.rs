@@ -173,8 +173,8 @@ impl<'r, 'a> Submission<'r, 'a> {
                 }
             },
             Mapping::Delalloc => {
-                // A page was dirtied through a mapping after the page cache was written back, and
-                // the file system has promised space for it. Direct I/O does not lock that out.
+                // After the writeback of the page cache, a page was dirtied through mmap(), and the
+                // file system reserved space for it. Direct I/O does not lock out page faults.
                 self.bios.iocb().warn_collision();
                 Err(EIO)
             }

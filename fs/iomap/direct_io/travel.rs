@@ -3,19 +3,20 @@
 //! The ways a request can take to its completion.
 //!
 //! ```text
-//!  Simple    one bio      --+--> completed where its bio ends
+//!  Simple    single-bio   --+--> completed where its bio ends
 //!                           |
 //!                           | error, cached pages (write)
 //!                           v
-//!  Deferred  one or more  --+--> completed on a work queue
+//!  Deferred  either       --+--> completed on a work queue
 //!                           ^
-//!                           | error, cached pages (write), a mapping that owes
+//!                           | error, cached pages (write), a debt of a mapping
 //!                           |
-//!  Plain     several      --+--> completed where the last bio ends
+//!  Plain     counted      --+--> completed where the last bio ends
 //!
-//!  Bounce    several, through bounce buffers
+//!  Bounce    counted, through bounce buffers
 //!                         --+--> completed where the last bio ends
-//!                           +--> with a debt: on a work queue
+//!                           |
+//!                           +--> with a debt: completed on a work queue
 //! ```
 //!
 //! If the submitter completes a request itself, because it waited or because all bios had ended by
@@ -78,13 +79,13 @@ impl Transfer {
 #[repr(u8)]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Travel {
-    /// One bio, zero-copy: completed where it ends.
+    /// A single-bio request: completed where its bio ends.
     Simple(Transfer),
-    /// Several bios, zero-copy: completed where the last one ends.
+    /// A counted request, zero-copy: completed where its last bio ends.
     Plain(Transfer),
-    /// Zero-copy, of one bio or several: completed in process context, for what it owes.
+    /// A zero-copy request with a debt: completed in process context.
     Deferred(Transfer, Debt),
-    /// Several bios, through bounce buffers: completed in process context if it owes anything.
+    /// A counted request through bounce buffers: completed in process context if it has a debt.
     Bounce(Transfer, Option<Debt>),
 }
 
@@ -96,7 +97,7 @@ pub(crate) struct Clear {
 }
 
 impl Travel {
-    /// The way of a request of one bio.
+    /// The way of a single-bio request.
     #[inline]
     pub(crate) fn single(transfer: Transfer, owed: Owed) -> Self {
         match owed.debt() {
@@ -105,7 +106,7 @@ impl Travel {
         }
     }
 
-    /// The way of a request of several bios.
+    /// The way of a counted request.
     #[inline]
     pub(crate) fn counted(transfer: Transfer, bounced: bool, owed: Owed) -> Self {
         match (bounced, owed.debt()) {
@@ -173,8 +174,8 @@ impl Travel {
         }
     }
 
-    /// Chooses where an asynchronous request is completed whose last bio has ended: there, or, if it
-    /// owes anything by now, in process context.
+    /// Chooses the completion context of an asynchronous request when its last bio has ended: here,
+    /// or in process context if it has a debt by now.
     #[inline]
     pub(crate) fn land(
         &mut self,
@@ -193,7 +194,7 @@ impl Travel {
         None
     }
 
-    /// The request, if it owes nothing.
+    /// The request, if it has no debt.
     #[inline]
     pub(crate) fn clear(&self) -> Option<Clear> {
         match self {
@@ -221,7 +222,7 @@ impl Clear {
 }
 
 impl Travel {
-    /// What the file system's `end_io` callback is told in process context.
+    /// The flags for `->end_io` in process context.
     #[inline]
     pub(crate) fn end_io_flags(&self, pages: Pages) -> EndIoFlags {
         let (bounced, debt) = match self {
