@@ -22,6 +22,7 @@ esac
 need_root "$@"
 start=$(date +%s)
 fstest=/project/tools/testing/iomap/fstest
+kunit=/cache/${TREE##*/}/tools/testing/kunit
 
 read_only
 
@@ -76,7 +77,7 @@ report=("--out=/cache/run/test" "${only_args[@]}")
 
 if [ -n "$want_unit" ]; then
 	for t in fstest bench mutants coverage; do
-		if in_root python3 -B -m unittest discover -s "/project/tools/testing/iomap/$t" >"$out/unit.log" 2>&1 </dev/null; then
+		if in_root env "KUNIT=$kunit" python3 -B -m unittest discover -s "/project/tools/testing/iomap/$t" >"$out/unit.log" 2>&1 </dev/null; then
 			echo "ok $t"
 		else
 			echo "FAIL $t: $(grep -aE '^(FAIL|ERROR|[A-Za-z]*Error)' "$out/unit.log" | head -n 3 | tr '\n' ' ')"
@@ -162,7 +163,7 @@ if [ -n "$want_kunit$want_fs" ]; then
 		[ -z "$want_fs" ] || report+=("--fstest=/cache/run/test-$i/fstest/results.jsonl")
 	done
 	[ -z "$want_kunit" ] ||
-		report+=("--console=/cache/run/test-0/console.log" "--kunit-parser=/cache/${TREE##*/}/tools/testing/kunit")
+		report+=("--console=/cache/run/test-0/console.log" "--kunit-parser=$kunit")
 fi
 
 name=$(date -u -d "@$start" +%Y%m%dT%H%M%SZ)-test
