@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 # pylint: disable=wrong-import-position
+import ktap
 import report
 import run
 
@@ -135,22 +136,21 @@ class Report(unittest.TestCase):
         self.assertEqual(report.parse_fstest("")[0]["status"], "fail")
 
     def test_kunit(self):
-        def node(name, status, subtests=(), log=()):
-            return types.SimpleNamespace(name=name, subtests=list(subtests), log=list(log),
-                                         status=types.SimpleNamespace(name=status))
-        tree = node("", "FAILURE", [
-            node("other", "FAILURE", [node("x", "FAILURE")]),
-            node("rust_iomap_plan", "SUCCESS", [node("align", "SUCCESS"),
-                                                node("later", "SKIPPED")]),
-            node("iomap_dio_rw", "FAILURE", [node("zero", "FAILURE", log=["# zero: expected 1"]),
-                                             node("hang", "TEST_CRASHED")]),
-            node("iomap_dio_empty", "NO_TESTS")])
-        self.assertEqual([(r["name"], r["status"]) for r in report.walk_kunit(tree)],
-                         [("kunit/rust_iomap_plan/align", "pass"),
-                          ("kunit/rust_iomap_plan/later", "skip"),
-                          ("kunit/iomap_dio_rw/zero", "fail"),
-                          ("kunit/iomap_dio_rw/hang", "fail"),
-                          ("kunit/iomap_dio_empty", "fail")])
+        def suite(name, line, *cases):
+            return ktap.Test(name, "fail", "no result", line=line,
+                             tests=[ktap.Test(*case, line=line) for case in cases])
+        suites = [suite("other", 9, ("x", "fail")),
+                  suite("rust_iomap_plan", 9, ("align", "pass"), ("later", "skip")),
+                  suite("iomap_dio_rw", 0, ("zero", "fail", "expected 1"), ("hang", "crash")),
+                  suite("iomap_dio_empty", 9)]
+        self.assertEqual([(r["name"], r["status"], r["reason"])
+                          for r in report.kunit_results(suites)],
+                         [("kunit/rust_iomap_plan/align", "pass", ""),
+                          ("kunit/rust_iomap_plan/later", "skip", "skipped by the test"),
+                          ("kunit/iomap_dio_rw/zero", "fail", "expected 1"),
+                          ("kunit/iomap_dio_rw/hang", "fail", ""),
+                          ("kunit/iomap_dio_rw", "fail", "no result"),
+                          ("kunit/iomap_dio_empty", "fail", "no result")])
 
     def test_lockdep(self):
         self.assertEqual(report.lockdep_result(" debug_locks:    1\n")["status"], "pass")
