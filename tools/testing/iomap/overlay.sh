@@ -29,7 +29,7 @@ new_files()
 
 	cd "$OVERLAY"
 	for d in fs rust samples include Documentation; do
-		[ ! -d "$d" ] || find "$d" -type f ! -name '*.o' ! -name '.*' ! -name '*~' ! -name '*.orig' ! -name '*.rej'
+		[ ! -d "$d" ] || find "$d" -type f ! -name '*.o' \( ! -name '.*' -o -name .kunitconfig \) ! -name '*~' ! -name '*.orig' ! -name '*.rej'
 	done | sort
 }
 
