@@ -8,10 +8,13 @@
 
 import dataclasses
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+# What kselftest says of each test
+PROGRESS = re.compile(r"(Starting|RUN|FAIL) ")
 STATUS = {"SUCCESS": "pass", "FAILURE": "fail", "SKIPPED": "skip"}
 
 
@@ -48,8 +51,9 @@ def convert(test: Any) -> Test:
     if status == "skip":
         reason = test.skip_reason
     elif status == "fail":
-        # kselftest has a reason in the line of the result, KUnit has lines before it.
-        reason = inside[0] if inside else test.directive or " ".join(log[-6:])[:300]
+        # A reason of kselftest is in the line of the result, what KUnit says is in those before it.
+        said = [text for text in log if not PROGRESS.match(text)]
+        reason = inside[0] if inside else test.directive or " ".join(said[-6:])[:300]
     elif status == "crash":
         reason = inside[0] if inside else "no test in it" if line else "no result"
     return Test(test.name, status, reason, log, line, tests)

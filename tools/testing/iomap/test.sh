@@ -32,9 +32,10 @@ out=$CACHE/run/test
 rm -rf "$out" "$out"-[0-9]
 mkdir -p "$out" "$CACHE/fstest"
 
-# The cases are needed to know the names, so they are compiled first.
+# The cases are needed to know the names, so they are compiled first, with the harness of the kernel.
+"$IOMAP_DIR/source.sh"
 in_root sh -c "clang-$LLVM_MAJOR -std=gnu2x -O1 -g -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
-	-Wno-gnu -Werror -o /cache/fstest/dio_test $fstest/*.c -luring -laio -lpthread" </dev/null ||
+	-Wno-gnu -Werror -isystem ${kunit%/*}/selftests -o /cache/fstest/dio_test $fstest/*.c -luring -laio -lpthread" </dev/null ||
 	die "tools/testing/iomap/fstest does not compile"
 
 in_root python3 -B $fstest/run.py --bin /cache/fstest/dio_test --list "${only_args[@]}" >"$out/planned" </dev/null
@@ -124,7 +125,7 @@ if [ -n "$want_kunit$want_fs" ]; then
 	trap stop_guests INT TERM HUP
 	for ((i = 0; i < n; i++)); do
 		args=()
-		[ -z "$want_fs" ] || args=(--bin /cache/fstest/dio_test --require-switch "--shard=$i/$n" \
+		[ -z "$want_fs" ] || args=(--bin /cache/fstest/dio_test "--kunit=$kunit" --require-switch "--shard=$i/$n" \
 			"--scale=${FSTEST_SCALE:-100}" "--seed=${FSTEST_SEED:-1}" "${only_args[@]}")
 		say "booting the um-test kernel on processor ${cpus[$i]}; its console is in $out-$i/console.log"
 		(

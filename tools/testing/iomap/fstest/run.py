@@ -21,9 +21,14 @@ import fnmatch
 import json
 import mmap
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import ktap  # noqa: E402
 
 MIB = 1 << 20
 DEV_MIB = 400
@@ -124,19 +129,6 @@ def plan(cases, impls, patterns, shard=(0, 1)):
         if both and config.flip and matches(f"{config.name}/both/flip", patterns):
             runs.append((config, "both", ["flip"]))
     return runs, diffs
-
-
-def parse_line(line):
-    """What a line of dio_test says: ("start", name), ("result", name, status, reason),
-    ("time", name, ms) or None."""
-    words = line.split(None, 3)
-    if len(words) >= 2 and words[0] == "START":
-        return ("start", words[1])
-    if len(words) >= 3 and words[0] == "RESULT" and words[2] in ("pass", "fail", "skip"):
-        return ("result", words[1], words[2], words[3].strip() if len(words) > 3 else "")
-    if line.startswith("# ") and " took " in line and line.rstrip().endswith(" ms"):
-        return ("time", words[1], int(line.split()[-2]))
-    return None
 
 
 def read_record(path):
@@ -280,6 +272,10 @@ class Devices:
         os.close(fd)
 
 
+# How long a case of dio_test may take
+TIMEOUT = 200
+
+
 class Runner:
     def __init__(self, args, devices):
         self.args = args
@@ -354,42 +350,51 @@ class Runner:
         self.mount(config, disk)
         return disk
 
-    def dio_test(self, config, disk, prefix, args, cases):
-        argv = [self.args.bin, "--dir", MNT, "--disk", disk, "--fstype", config.fstype,
-                "--manifest", f"{self.out}/manifest", *args]
-        if config.reflink:
-            argv.append("--reflink")
+    def dio_test(self, config, impl, disk, cases):
+        prefix = f"{config.name}/{impl}"
+        env = {"DIR": MNT, "DISK": disk, "FSTYPE": config.fstype, "IMPL": impl,
+               "MANIFEST": f"{self.out}/manifest", "RECORD": self.record(config.name, impl),
+               "SEED": self.args.seed, "SCALE": self.args.scale, "REFLINK": int(config.reflink),
+               "TIMEOUT": TIMEOUT}
         left = list(cases)
-        times, results = {}, []
-        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace") as p, \
-                open(f"{self.out}/dio_test.log", "a", encoding="utf-8") as log:
-            for line in p.stdout:
+        began = 0.0
+
+        def listen(lines, log):
+            nonlocal began
+            for line in lines:
                 log.write(f"{prefix}: {line}")
                 log.flush()
-                said = parse_line(line)
-                if not said:
-                    continue
-                if said[0] == "start":
-                    self.start(f"{prefix}/{said[1]}")
-                elif said[0] == "time":
-                    times[said[1]] = said[2]
-                elif said[0] == "result":
-                    results.append(said)
-                    if said[1] in left:
-                        left.remove(said[1])
-                    # The time comes a line later: what failed or was skipped cannot wait.
-                    if said[2] != "pass":
-                        self.result(f"{prefix}/{said[1]}", said[2], said[3])
-                if said[0] == "time" and results and results[-1][1] == said[1] \
-                        and results[-1][2] == "pass":
-                    self.result(f"{prefix}/{said[1]}", "pass", results[-1][3], said[2])
-        # remount has no time line
-        for said in results:
-            if f"{prefix}/{said[1]}" not in self.seen:
-                self.result(f"{prefix}/{said[1]}", said[2], said[3])
+                m = re.match(r"#  RUN +\w+\.(\S+)", line)
+                if m:
+                    began = time.monotonic()
+                    signal.alarm(TIMEOUT - 2)
+                    self.start(f"{prefix}/{m[1]}")
+                yield line
+
+        def done(test):
+            signal.alarm(0)
+            case = test.name.partition(".")[2]
+            left.remove(case)
+            self.result(f"{prefix}/{case}", test.status, test.reason,
+                        int((time.monotonic() - began) * 1000))
+
+        # Where a case hangs, for the console log
+        signal.signal(signal.SIGALRM, lambda *_: write("/proc/sysrq-trigger", "w"))
+        with subprocess.Popen([self.args.bin, *(w for c in cases for w in ("-t", c))],
+                              env=os.environ | {f"DIO_{k}": str(v) for k, v in env.items()},
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace") as p, \
+                open(f"{self.out}/dio_test.log", "a", encoding="utf-8") as log:
+            lines = listen(p.stdout, log)
+            ktap.parse(lines, self.args.kunit, done)
+            for _ in lines:
+                pass
+        signal.alarm(0)
         for case in left:
             self.result(f"{prefix}/{case}", "fail", f"dio_test ended early (exit {p.returncode})")
+
+    def record(self, config, impl):
+        return f"{self.out}/{config}.{impl}.record"
 
     def fio(self, prefix):
         self.start(f"{prefix}/fio-verify")
@@ -462,8 +467,7 @@ class Runner:
 
     def config(self, config, impl, cases):
         prefix = f"{config.name}/{impl}"
-        record = f"{self.out}/{config.name}.{impl}.record"
-        for path in (record, f"{self.out}/manifest"):
+        for path in (self.record(config.name, impl), f"{self.out}/manifest"):
             if os.path.exists(path):
                 os.unlink(path)
         self.start(f"{prefix}/setup")
@@ -479,15 +483,13 @@ class Runner:
             if "which-impl" in cases:
                 self.which_impl(config, prefix, impl)
             if mine:
-                self.dio_test(config, disk, prefix,
-                              ["--impl", impl, "--record", record, "--seed", str(self.args.seed),
-                               "--scale", str(self.args.scale), "--only", ",".join(mine)], mine)
+                self.dio_test(config, impl, disk, mine)
             if "fio-verify" in cases:
                 self.fio(prefix)
             self.umount()
             if "remount" in cases:
                 self.mount(config, disk)
-                self.dio_test(config, disk, prefix, ["--verify"], ["remount"])
+                self.dio_test(config, impl, disk, ["remount"])
                 self.umount()
             if "pins" in cases:
                 self.check_pins(prefix)
@@ -565,7 +567,7 @@ class Runner:
             for impl in ("c", "rust"):
                 key = (config, impl)
                 if key not in records:
-                    records[key] = read_record(f"{self.out}/{config}.{impl}.record")
+                    records[key] = read_record(self.record(config, impl))
             states = [self.seen.get(f"{config}/{i}/{case}") for i in ("c", "rust")]
             if None in states or states == ["skip", "skip"]:
                 continue        # the setup failed and said so, or nothing was done
@@ -583,9 +585,18 @@ class Runner:
             self.result(name, "fail" if what else "pass", what)
 
 
+def list_cases(binary):
+    """The cases of dio_test, which the harness prints as the last column of a table."""
+    p = subprocess.run([binary, "-l"], stderr=subprocess.PIPE, text=True, check=False)
+    return [name for name in (line.split()[-1] for line in p.stderr.splitlines()[1:])
+            if name not in OWN_CASES]
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--bin", default="/cache/fstest/dio_test")
+    ap.add_argument("--kunit", default="/cache/tree/tools/testing/kunit",
+                    help="tools/testing/kunit of the kernel tree")
     ap.add_argument("--out", default=os.path.join(os.environ.get("RUN", "/tmp"), "fstest"))
     ap.add_argument("--only", action="append", default=[], help="glob or part of a test's name")
     ap.add_argument("--require-switch", action="store_true")
@@ -596,7 +607,7 @@ def main():
     ap.add_argument("--scale", type=int, default=int(os.environ.get("FSTEST_SCALE", "100")))
     args = ap.parse_args()
 
-    cases = command([args.bin, "--list"]).split()
+    cases = list_cases(args.bin)
     if args.list:
         runs, diffs = plan(cases, ["rust", "c"], args.only)
         for config, impl, chosen in runs:

@@ -47,7 +47,9 @@ TAP version 13
 #      SKIP      no holes # here
 ok 1 dio.holes # SKIP no holes # here
 not ok 2 dio.mix-io_uring #  op 3: read of 5: -5
+#  RUN           dio.extend ...
 # extend: Test terminated by timeout
+#          FAIL  dio.extend
 not ok 3 dio.extend
 """
 

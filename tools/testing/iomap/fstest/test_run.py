@@ -59,17 +59,7 @@ class Plan(unittest.TestCase):
         self.assertNotIn("ext2/rust/mix-io_uring", self.names(["rust", "c"]))
 
 
-class Lines(unittest.TestCase):
-    def test_lines(self):
-        self.assertEqual(run.parse_line("START mix-sync\n"), ("start", "mix-sync"))
-        self.assertEqual(run.parse_line("RESULT a pass \n"), ("result", "a", "pass", ""))
-        self.assertEqual(run.parse_line("RESULT a fail op 3: read of 5: -5\n"),
-                         ("result", "a", "fail", "op 3: read of 5: -5"))
-        self.assertEqual(run.parse_line("# a took 17 ms\n"), ("time", "a", 17))
-        self.assertIsNone(run.parse_line("# block size 4096\n"))
-        self.assertIsNone(run.parse_line("RESULT a maybe\n"))
-        self.assertIsNone(run.parse_line("\n"))
-
+class Words(unittest.TestCase):
     def test_switch(self):
         for text in ("rust\n", "[rust] c\n"):
             self.assertEqual(run.switch_value(text), "rust")
