@@ -6,10 +6,7 @@ import os
 import sys
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
-
-# pylint: disable=wrong-import-position
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import ktap
 
 KUNIT = os.environ.get("KUNIT", "/cache/tree/tools/testing/kunit")
@@ -56,11 +53,11 @@ not ok 3 dio.extend
 
 @unittest.skipUnless(os.path.isdir(KUNIT), f"no {KUNIT}")
 class Ktap(unittest.TestCase):
-    def names(self, text, status=""):
+    def names(self, text: str, status: str = "") -> list[tuple[int, str, str]]:
         return [(t.line, t.status, name) for suite in ktap.parse(text.splitlines(), KUNIT)
                 for name, t in suite.walk() if not status or t.status == status]
 
-    def test_console(self):
+    def test_console(self) -> None:
         self.assertEqual(self.names(CONSOLE), [
             (7, "pass", "rust_iomap_decide/alignment"),
             (8, "skip", "rust_iomap_decide/padding"),
@@ -71,28 +68,28 @@ class Ktap(unittest.TestCase):
             (22, "pass", "iomap_dio_scripts/teardown"),
             (23, "fail", "iomap_dio_scripts")])
 
-    def test_reasons(self):
+    def test_reasons(self) -> None:
         decide, scripts = ktap.parse(CONSOLE.splitlines(), KUNIT)
         self.assertEqual(decide.tests[1].reason, "no page to pad")
         self.assertEqual(scripts.tests[0].reason,
                          "D2 no bytes: setup: EXPECTATION FAILED at fs/iomap/tests/suite.c:70"
                          " Rust differs from C")
 
-    def test_end_in_a_case(self):
+    def test_end_in_a_case(self) -> None:
         cut = CONSOLE[:CONSOLE.index("[    1.380000]     # setup")]
         self.assertEqual(self.names(cut, "crash"),
                          [(0, "crash", "iomap_dio_scripts/setup"), (0, "crash", "iomap_dio_scripts")])
 
-    def test_suite_without_cases(self):
+    def test_suite_without_cases(self) -> None:
         text = "KTAP version 1\n1..1\n    KTAP version 1\n    # Subtest: a\n    1..0\nok 1 a\n"
         self.assertEqual([(t.status, t.reason) for t in ktap.parse(text.splitlines(), KUNIT)],
                          [("crash", "no test in it")])
 
-    def test_no_ktap(self):
+    def test_no_ktap(self) -> None:
         self.assertEqual(ktap.parse(["[    0.000000] Linux version 7.3.4"], KUNIT), [])
 
-    def test_selftest(self):
-        done = []
+    def test_selftest(self) -> None:
+        done: list[ktap.Test] = []
         tests = ktap.parse(SELFTEST.splitlines(), KUNIT, done.append)
         self.assertEqual(tests, done)
         self.assertEqual([(t.name, t.status, t.reason) for t in tests],
