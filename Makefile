@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # The front door. Not a kernel Makefile: 'make apply' does not copy it.
+# make hands variables of its command line on to the scripts, which know what they mean.
 
 SHELL := /bin/bash
 T := tools/testing/iomap
-KSRC ?=
 FLAVOUR ?= um-bench
-CACHE := $(or $(IOMAP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/iomap-dio-rust)
 
-export QUICK FS IO BS ROW WRITE SEEDS DEVICE CONFIRM ONLY MACHINE KSRC FORCE GUEST_MEM GUEST_CPUS GUEST_APPEND IOMAP_CACHE
-
-.PHONY: help bench profile count test check matrix fuzz mutants coverage apply unapply root source kernel clean
+.PHONY: help bench profile count test lint check matrix fuzz mutants coverage apply unapply root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -18,35 +15,39 @@ help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | \
 		while IFS='|' read -r target what; do printf '%-16s%s\n' "$$target" "$$what"; done
 	@echo
-	@echo 'KSRC=/path/to/linux takes a kernel source of yours instead of the one from Debian.'
-	@echo 'Everything made on the way is in $(CACHE); deleting it is always fine.'
+	@echo 'Variables, as in "make test ONLY=xfs":'
+	@sed -n '/^  KSRC=/,/^$$/p' $T/README
+	@echo 'Deleting the cache is always fine. $T/README says what each file is for.'
 
-bench: ## measure C against Rust side by side (MACHINE=qemu counts instructions, DEVICE=/dev/X is a real one; QUICK=1 FS= IO= BS= SEEDS=1)
+bench: ## measure C against Rust side by side (MACHINE=qemu counts instructions, DEVICE=/dev/X is a real one)
 	@$T/bench.sh
 
-profile: ## instructions for each I/O by function, C beside Rust (ROW="ext4 overwrite 4k registered")
+profile: ## instructions for each I/O by function, C beside Rust
 	@$T/count.sh profile
 
-count: ## is the Rust path as cheap as its budget says? (WRITE=1 takes what is measured as the budget)
+count: ## is the Rust path as cheap as its budget says?
 	@$T/count.sh budget
 
-test: ## build the test kernel and run every test (ONLY=name runs one; MACHINE=qemu: KUnit on x86_64)
+test: ## build the test kernel and run every test (MACHINE=qemu: KUnit on x86_64)
 	@$T/test.sh
 
-check: ## static checks only: formatting, lints, patches, symbols
+lint: ## the checks of style and types, in a minute: shellcheck, ruff, mypy, rustfmt, clippy, checkpatch
+	@$T/check.sh lint
+
+check: ## all static checks: these, the patches, the symbols, what must not compile
 	@$T/check.sh
 
-matrix: ## do our parts compile for other machines and with other options? (ONLY=name)
+matrix: ## do our parts compile for other machines and with other options?
 	@$T/matrix.sh
 
-fuzz: ## plays random scripts on C and Rust and compares, for SECONDS= from SEED= on
-	@FUZZ_SECONDS="$(SECONDS)" SEED="$(SEED)" $T/fuzz.sh
+fuzz: ## run random scripts on C and Rust and compare
+	@FUZZ_SECONDS="$(SECONDS)" $T/fuzz.sh
 
-mutants: ## does the suite bite? Breaks the Rust path in small ways, one at a time (ONLY= QUICK=1)
+mutants: ## mutation testing: make one wrong edit at a time and see which test fails
 	@$T/mutants.sh
 
-coverage: ## what do the scripts reach? Lines of the C file, edges of the Rust one (SCRIPTS=n)
-	@SCRIPTS="$(SCRIPTS)" $T/coverage.sh
+coverage: ## what do the scripts reach? Lines of the C file, edges of the Rust one
+	@$T/coverage.sh
 
 apply: ## put patches and files into your own kernel tree: KSRC=~/linux
 	@$T/overlay.sh apply '$(KSRC)'
@@ -58,10 +59,9 @@ root: ## make the toolchain root (Debian with rustc, clang, fio)
 	@$T/root.sh
 
 source: ## make the kernel tree to build: the source, the patches, our files
-	@$T/root.sh
 	@$T/source.sh
 
-kernel: ## build a kernel: FLAVOUR=um-bench (default) or um-test
+kernel: ## build a kernel: FLAVOUR=um-bench, um-test, um-kunit, um-cov, x86-bench or x86-kunit
 	@$T/build.sh $(FLAVOUR)
 
 clean: ## delete the cache and the results

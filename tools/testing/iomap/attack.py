@@ -20,26 +20,29 @@ import tempfile
 import rustc
 
 
-def expected(text):
+def expected(text: str) -> dict[tuple[int, str], str]:
     """{(line, error): word} of a file."""
     return {(n, m[1]): m[2] for n, line in enumerate(text.split("\n"), 1)
             for m in re.finditer(r"//~ (E\d{4}) (\S+)", line)}
 
 
-def said(stderr, path):
+def said(stderr: str, path: str) -> dict[tuple[int, str], str]:
     """{(line, error): message} of a compiler."""
-    found = {}
+    found: dict[tuple[int, str], str] = {}
     for error in re.split(r"\n(?=error)", stderr):
         m = re.match(r"error\[(E\d{4})\]: ([^\n]*)\n\s*--> ([^:\n]*):(\d+)", error)
+        if not m:
+            continue
+        line = m[4] if m[3] == path else None
         # Or in the kernel crate, for something generic that we have made concrete.
-        at = m and (m if m[3] == path else re.search(
-            r"encountered while instantiating [^\n]*\n\s*-->() ()(" + re.escape(path) + r"):(\d+)", error))
-        if at:
-            found[int(at[4]), m[1]] = m[2]
+        if use := re.search(rf"encountered while instantiating [^\n]*\n\s*--> {re.escape(path)}:(\d+)", error):
+            line = line or use[1]
+        if line:
+            found[int(line), m[1]] = m[2]
     return found
 
 
-def judge(path, build, out):
+def judge(path: str, build: str, out: str) -> str:
     """What is wrong with an attack, "" if it fails as it should."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
@@ -65,7 +68,7 @@ def judge(path, build, out):
     return f"line {min(other)[0]} is an error as well: {got[min(other)]}" if other else ""
 
 
-def main():
+def main() -> None:
     project, build = sys.argv[1:]
     files = sorted(glob.glob(f"{project}/tools/testing/iomap/attack/*.rs"))
     wrong = []

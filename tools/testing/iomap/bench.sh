@@ -25,24 +25,14 @@ uml | qemu) ;;
 *) die "MACHINE=$machine: there is uml, which is the default, and qemu" ;;
 esac
 [ -z "${DEVICE:-}" ] || machine=device
-for v in FS IO BS; do
-	[[ ${!v:-} =~ ^[A-Za-z0-9_,\ -]*$ ]] || die "$v=${!v}: a list of names separated by commas is wanted"
-done
 filter=("--machine=$machine" "--fs=${FS:-}" "--io=${IO:-}" "--bs=${BS:-}")
 case ${QUICK:-} in
 '' | 0 | n) limit=1200 ;;
 *) filter+=(--quick) limit=600 ;;
 esac
 
-# Better to hear of a misspelt name now than after the build; without Python here, the root has one.
-checked=
-if command -v python3 >/dev/null; then
-	python3 -B "$IOMAP_DIR/bench/rows.py" "${filter[@]}" >/dev/null || exit 1
-	checked=1
-fi
-
 if [ "$machine" = device ]; then
-	[ -n "$checked" ] || die "python3 is missing: apt-get install python3"
+	command -v python3 >/dev/null || die "python3 is missing: apt-get install python3"
 	about_run "$start"
 	exec python3 -B "$IOMAP_DIR/bench/device.py" --device "$DEVICE" --confirm "${CONFIRM:-}" \
 		--results "$PROJECT/results" "${filter[@]}" "${about[@]}"
@@ -50,10 +40,7 @@ fi
 
 need_root "$@"
 bench=/project/tools/testing/iomap/bench
-if [ -z "$checked" ]; then
-	"$IOMAP_DIR/root.sh"
-	in_root python3 -B $bench/rows.py "${filter[@]}" >/dev/null || exit 1
-fi
+run_python bench/rows.py "${filter[@]}" >/dev/null || exit 1
 [ -z "${SEEDS:-}" ] || exec "$IOMAP_DIR/count.sh" seeds
 
 # timed FLAVOUR KIND LATEST: measures time in a guest with that kernel, and publishes a report.
@@ -82,9 +69,8 @@ timed()
 		--config="/cache/${BUILD##*/}/$flavour/.config" "${about[@]}" ||
 		die "the report could not be made; the samples are in $run/run.json"
 	cp "$run/console.log" "$PROJECT/$results/console.log"
-	give_back "$PROJECT/results" 2>/dev/null || :
 	echo
-	say "results: $results/ (report.md, bench.json, *.svg, *.png), also as results/$3/"
+	published
 	[ $status -eq 0 ] || die "some rows failed; they are named above and in $results/report.md"
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # those who source it use the names
 # What the scripts here share. Source it; it does nothing by itself but set names.
 #
 #   die MESSAGE          one line, exit status 1
@@ -94,6 +94,12 @@ userns_works()
 		unshare --user --map-root-user --map-auto --mount --pid --fork true 2>/dev/null
 }
 
+# Those that README lists.
+variables()
+{
+	grep -oE '^  ([A-Z0-9_]+=1? *)+' "$IOMAP_DIR/README" | grep -oE '[A-Z_][A-Z0-9_]*'
+}
+
 # Root is needed to make the toolchain root and to enter it. Being root, or root in a user
 # namespace, is enough; failing both, the whole script runs again under sudo.
 need_root()
@@ -107,7 +113,9 @@ need_root()
 	if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
 		local v keep=()
 
-		for v in IOMAP_CACHE IOMAP_T0 IOMAP_OVERLAY KSRC QUICK FS IO BS ROW WRITE SEEDS BENCH_ARGS COUNT_ARGS ONLY MACHINE FUZZ_SCRIPTS FUZZ_SECONDS SEED GUEST_MEM GUEST_CPUS GUEST_APPEND; do
+		# Or ~/.cache might become root's.
+		mkdir -p "$CACHE" 2>/dev/null || :
+		for v in $(variables); do
 			[ -z "${!v:-}" ] || keep+=("$v=${!v}")
 		done
 		exec sudo -n env "${keep[@]}" bash "$0" "$@"
@@ -118,7 +126,7 @@ need_root()
 # After a run under sudo, what the user is to keep is the user's.
 give_back()
 {
-	[ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:$SUDO_GID" "$@"
+	[ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID:${SUDO_GID:-}" "$@"
 }
 
 # apt-get install what is missing on this machine. $1: command to look for, $2: its package.
@@ -139,7 +147,6 @@ need_tool()
 
 # Runs as process 1 of its own process namespace: when it goes, everything in there goes.
 # /dev/shm holds the memory of User Mode Linux guests, hence its size.
-# shellcheck disable=SC2016
 IN_ROOT_SETUP='
 	root=$1 project=$2 cache=$3; shift 3
 	mkdir -p "$root/project" "$root/cache"
@@ -173,16 +180,28 @@ in_root()
 	"${IN_ROOT[@]}" "$@"
 }
 
-# What a report says of the run that began at the time $1 (in seconds) with the kernel of the flavour $2:
-# arguments for the program that writes it, in $about.
+# Runs a Python program of this folder, here if possible: a misspelt name is then known before there
+# is a toolchain root.
+run_python()
+{
+	if command -v python3 >/dev/null; then
+		python3 -B "$IOMAP_DIR/$1" "${@:2}"
+	else
+		"$IOMAP_DIR/root.sh" </dev/null
+		in_root python3 -B "/project/tools/testing/iomap/$1" "${@:2}"
+	fi
+}
+
+# What a report says of the run that began at the time $1 (in seconds): arguments for the program that
+# writes it in $about, and words in $about_text.
 about_run()
 {
 	local git=(git -c "safe.directory=$PROJECT" -C "$PROJECT") commit
 
-	about=("--date=$(date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ)")
+	about=("--date=$(date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ)") about_text=$(date -u -d "@$1" +%Y-%m-%d)
 	if commit=$("${git[@]}" rev-parse HEAD 2>/dev/null); then
-		about+=("--commit=$commit")
-		[ -z "$("${git[@]}" status --porcelain 2>/dev/null)" ] || about+=(--dirty)
+		about+=("--commit=$commit") about_text+=", commit ${commit:0:12}"
+		[ -z "$("${git[@]}" status --porcelain 2>/dev/null)" ] || about+=(--dirty) about_text+=" with changes"
 	fi
 }
 
@@ -190,9 +209,16 @@ about_run()
 # seconds), results/<time>-KIND, in $results, and has results/LATEST point to it.
 publish()
 {
-	results=results/$(date -u -d "@$1" +%Y%m%dT%H%M%SZ)-$2
+	results=results/$(date -u -d "@$1" +%Y%m%dT%H%M%SZ)-$2 latest=results/$3
 	mkdir -p "$PROJECT/$results"
-	ln -sfn "${results#results/}" "$PROJECT/results/$3"
+	ln -sfn "${results#results/}" "$PROJECT/$latest"
+}
+
+# All results are in $results.
+published()
+{
+	give_back "$PROJECT/results" 2>/dev/null || :
+	say "results: $results/, also as $latest/"
 }
 
 source_version()

@@ -23,9 +23,6 @@ bench=/project/tools/testing/iomap/bench
 select=(--machine=qemu) options=()
 case $what in
 bench)
-	for v in FS IO BS; do
-		[[ ${!v:-} =~ ^[A-Za-z0-9_,\ -]*$ ]] || die "$v=${!v}: a list of names separated by commas is wanted"
-	done
 	select+=("--fs=${FS:-}" "--io=${IO:-}" "--bs=${BS:-}")
 	case ${QUICK:-} in
 	'' | 0 | n) ;;
@@ -33,14 +30,10 @@ bench)
 	esac
 	;;
 profile)
-	if [ -n "${ROW:-}" ]; then
-		select+=("--find=$ROW")
-	else
-		select+=("--find=ext4 xfs read overwrite 4k registered")
-	fi
+	select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}")
 	;;
 budget)
-	select+=(--bs=4k,16k)
+	select+=("--bs=4k,16k")
 	options=(--sides=rust --repeats=3)
 	;;
 seeds)
@@ -49,15 +42,13 @@ seeds)
 	;;
 *) die "usage: $0 bench|profile|budget|seeds" ;;
 esac
-# Better to hear of a misspelt name now than after the build; without Python here, the root has one.
-! command -v python3 >/dev/null || python3 -B "$IOMAP_DIR/bench/rows.py" "${select[@]}" >/dev/null || exit 1
 need_root "$@"
+selected=$(run_python bench/rows.py "${select[@]}") || exit 1
+rows=$(run_python bench/rows.py "${select[@]}" --list)
 flavour=x86-bench
 
 "$IOMAP_DIR/root.sh"
 lock bench
-in_root python3 -B $bench/rows.py "${select[@]}" >"$CACHE/count-rows" </dev/null || exit 1
-rows=$(in_root python3 -B $bench/rows.py "${select[@]}" --list </dev/null)
 
 log=$CACHE/plugin.log
 in_root rustc --edition=2021 -O --crate-type=cdylib --crate-name=iomap_count -Dwarnings \
@@ -76,6 +67,7 @@ for ((i = 0; i < n; i++)); do
 	rm -f "$run/run.json" "$run/counts"
 	(
 		status=0
+		# shellcheck disable=SC2086 # COUNT_ARGS is a list
 		GUEST_CPUS=1 GUEST_MEM=${GUEST_MEM:-3G} \
 			GUEST_ACCEL=tcg,thread=single \
 			GUEST_APPEND="brd.rd_nr=1 brd.rd_size=1048576 ${GUEST_APPEND:-}" \
@@ -114,7 +106,9 @@ about+=("--build=$out" "--llvm=$LLVM_MAJOR" "--qemu=$(in_root qemu-system-x86_64
 case $what in
 bench)
 	publish "$start" bench latest
-	program=(count_report.py "--left-out=$([ "$(wc -l <"$CACHE/count-rows")" -le 1 ] || cat "$CACHE/count-rows")")
+	left_out=
+	[[ $selected != *$'\n'* ]] || left_out=$selected
+	program=(count_report.py "--left-out=$left_out")
 	;;
 profile)
 	publish "$start" profile latest-profile
@@ -139,9 +133,8 @@ in_root python3 -B "$bench/${program[0]}" "${runs[@]}" "--out=/project/$results"
 for ((i = 0; i < n; i++)); do
 	cp "$CACHE/run/count-$i/console.log" "$PROJECT/$results/console-$i.log"
 done
-give_back "$PROJECT/results" 2>/dev/null || :
 echo
-say "results: $results/"
-[ $status -eq 0 ] || [ "$what" = budget ] || die "some rows failed; they are named above and in $results/report.md"
-exit $status
+published
+[ "$status" -eq 0 ] || [ "$what" = budget ] || die "some rows failed; they are named above and in $results/report.md"
+exit "$status"
 }

@@ -13,12 +13,11 @@
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail
-# As an argument it survives sudo.
-scripts=${1:-${SCRIPTS:-20000}}
+scripts=${SCRIPTS:-20000}
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
 [[ $scripts =~ ^[1-9][0-9]*$ ]] || die "SCRIPTS=$scripts is not a number of scripts"
 [ -z "$KSRC" ] || check_version "$KSRC"
-need_root "$scripts"
+need_root "$@"
 
 "$IOMAP_DIR/root.sh"
 lock coverage
@@ -50,12 +49,7 @@ play named iomap_dio_scripts 600
 say "now $scripts scripts drawn at random"
 play random iomap_dio_fuzz $((600 + scripts / 10)) "iomap_dio_fuzz.scripts=$scripts"
 
-about="Linux $(source_version "$TREE"), $(date -u -d "@$start" +%Y-%m-%d)"
-git=(git -c "safe.directory=$PROJECT" -C "$PROJECT")
-if commit=$("${git[@]}" rev-parse --short HEAD 2>/dev/null); then
-	about+=", commit $commit$([ -z "$("${git[@]}" status --porcelain 2>/dev/null)" ] || echo ' with changes')"
-fi
-about+=", $scripts scripts drawn at random."
+about_run "$start"
 out=$CACHE/run/cov-report
 rm -rf "$out"
 mkdir -p "$out"
@@ -64,21 +58,18 @@ status=0
 in_root python3 -B /project/tools/testing/iomap/coverage/coverage.py "--llvm=$LLVM_MAJOR" \
 	"--tree=/cache/${TREE##*/}" "--build=/cache/${BUILD##*/}/um-cov" \
 	--named=/cache/run/cov-named --random=/cache/run/cov-random \
-	--unreachable=/project/tools/testing/iomap/unreachable "--about=$about" --out=/cache/run/cov-report \
+	--unreachable=/project/tools/testing/iomap/unreachable --out=/cache/run/cov-report \
+	"--about=Linux $(source_version "$TREE"), $about_text, $scripts scripts drawn at random." \
 	>"$out/report.txt" </dev/null || status=$?
 [ -s "$out/report.md" ] || die "there is no report; what was reached is in $CACHE/run/cov-named and cov-random"
 
-name=$(date -u -d "@$start" +%Y%m%dT%H%M%SZ)-coverage
-dir=$PROJECT/results/$name
-mkdir -p "$dir"
+publish "$start" coverage latest-coverage
+dir=$PROJECT/$results
 cp "$out/report.md" "$out/coverage.json" "$dir/"
 for n in named random; do
 	cp "$CACHE/run/cov-$n/console.log" "$dir/console-$n.log"
 done
-ln -sfn "$name" "$PROJECT/results/latest-coverage"
-give_back "$PROJECT/results" 2>/dev/null || :
-
-say "results: results/$name/, also as results/latest-coverage/"
+published
 cat "$out/report.txt"
 [ "$failed" -eq 0 ] || exit 1
 exit $status

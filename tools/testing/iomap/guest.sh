@@ -1,13 +1,13 @@
-#!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Boots a guest on the toolchain root, runs one script in it, and ends it. The guest is User Mode
-# Linux, or a PC in QEMU, as the flavour of its kernel says.
+# shellcheck shell=bash disable=SC2034 # those who source it use the names
+# Boots a guest on the toolchain root, runs one command in it, and ends it. The guest is User Mode
+# Linux, or a PC in QEMU, as the flavour of its kernel says. Source it, as common.sh, which it sources.
 #
-#   guest.sh FLAVOUR RUN_DIR TIMEOUT SCRIPT [ARG...]      or source it and call run_guest
+#   run_guest FLAVOUR RUN_DIR TIMEOUT COMMAND [ARG...]
 #
-# RUN_DIR lies in $CACHE/run and gets console.log and status. SCRIPT is a path in the guest: the
+# RUN_DIR lies in $CACHE/run and gets console.log and status. COMMAND runs in the toolchain root: the
 # checkout is /project there, RUN_DIR is $RUN, the cache is /cache. Lines the guest prints as
-# "@@ text" are progress and appear at once. Returns what SCRIPT returned; 124 after TIMEOUT seconds
+# "@@ text" are progress and appear at once. Returns what COMMAND returned; 124 after TIMEOUT seconds
 # or $GUEST_IDLE seconds without output, 125 if the guest ended by itself.
 # GUEST_MEM, GUEST_CPUS and GUEST_APPEND (more kernel parameters) change the machine; GUEST_PREFIX is
 # put in front of its command (chrt, taskset). For QEMU, GUEST_ACCEL is the accelerator and
@@ -154,7 +154,7 @@ run_guest()
 {
 	local flavour=$1 run=$2 timeout=$3
 	shift 3
-	local console=$run/console.log dir=/cache/run/${run##*/} status machine kernel
+	local console=$run/console.log dir=/cache/run/${run##*/} status vm kernel
 	local params="rw init=/project/tools/testing/iomap/guest-init RUN=$dir panic=-1 null_blk.nr_devices=0"
 
 	[ "$(dirname "$run")" = "$CACHE/run" ] || die "run_guest: $run is not in $CACHE/run"
@@ -163,15 +163,15 @@ run_guest()
 		kernel=$BUILD/$flavour/linux
 		# seccomp=auto is the faster way to run user space, and falls back to ptrace.
 		# shellcheck disable=SC2206 # lists
-		machine=("/cache/${BUILD##*/}/$flavour/linux" root=none rootfstype=hostfs rootflags=/ $params
-			seccomp=auto "ncpus=${GUEST_CPUS:-2}" "mem=${GUEST_MEM:-$([ "$flavour" = um-test ] && echo 5G || echo 6G)}"
-			uml_dir=/tmp/ con=null con0=null,fd:1 ssl=null ${GUEST_APPEND:-})
+		vm=("/cache/${BUILD##*/}/$flavour/linux" root=none rootfstype=hostfs rootflags=/ $params
+			seccomp=auto "ncpus=${GUEST_CPUS:-2}" "mem=${GUEST_MEM:-4G}"
+			uml_dir=/tmp/ con=null "con0=null,fd:1" ssl=null ${GUEST_APPEND:-})
 		;;
 	*)
 		kernel=$BUILD/$flavour/arch/x86/boot/bzImage
 		qemu_words "$flavour" "${GUEST_ACCEL:-tcg}"
 		# shellcheck disable=SC2206 # GUEST_QEMU is a list
-		machine=("${QEMU[@]}" -virtfs local,path=/,mount_tag=rootfs,security_model=none,multidevs=remap
+		vm=("${QEMU[@]}" -virtfs "local,path=/,mount_tag=rootfs,security_model=none,multidevs=remap"
 			-append "console=ttyS0 root=rootfs rootfstype=9p rootflags=trans=virtio,version=9p2000.L,cache=loose $params ${GUEST_APPEND:-}"
 			${GUEST_QEMU:-})
 		;;
@@ -184,7 +184,7 @@ run_guest()
 
 	in_root_words
 	# shellcheck disable=SC2086 # GUEST_PREFIX is a list
-	"${IN_ROOT[@]}" ${GUEST_PREFIX:-} "${machine[@]}" >"$console" 2>&1 </dev/null &
+	"${IN_ROOT[@]}" ${GUEST_PREFIX:-} "${vm[@]}" >"$console" 2>&1 </dev/null &
 	guest_pid=$!
 	watch_guest "$run" "$timeout" || return
 
@@ -196,17 +196,10 @@ run_guest()
 		elif [ ! -e "$run/booted" ]; then
 			guest_failed "$console" "the guest did not boot"
 		else
-			guest_failed "$console" "the guest ended before its script did"
+			guest_failed "$console" "the guest ended before its command did"
 		fi
 		return 125
 	fi
 	status=$(cat "$run/status")
 	return "$status"
 }
-
-if [ "${BASH_SOURCE[0]}" = "$0" ]; then
-	set -euo pipefail
-	need_root "$@"
-	[ $# -ge 4 ] || die "usage: $0 FLAVOUR RUN_DIR TIMEOUT SCRIPT [ARG...]"
-	run_guest "$@"
-fi

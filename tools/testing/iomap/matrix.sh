@@ -20,17 +20,7 @@ set -euo pipefail
 need_root "$@"
 
 read_only
-names=()
-for file in "$IOMAP_DIR"/configs/matrix/*.config; do
-	name=$(basename "$file" .config)
-	[ ${#only[@]} -gt 0 ] || names+=("$name")
-	for p in "${only[@]}"; do
-		# shellcheck disable=SC2053 # a glob
-		[[ $name == $p || $name == *"$p"* ]] || continue
-		names+=("$name")
-		break
-	done
-done
+mapfile -t names < <(basename -s .config "$IOMAP_DIR"/configs/matrix/*.config | run_python only.py "${only[@]}")
 [ ${#names[@]} -gt 0 ] || die "ONLY=${ONLY:-} matches no configuration of tools/testing/iomap/configs/matrix"
 
 "$IOMAP_DIR/root.sh"
@@ -84,7 +74,7 @@ wrong_objects()
 passed=0 failed=0 skipped=0 i=0
 for name in "${names[@]}"; do
 	file=$IOMAP_DIR/configs/matrix/$name.config log=$logs/$name.log flavour=matrix-$name
-	about=$(sed -n '2s/^# //p' "$file")
+	title=$(sed -n '2s/^# //p' "$file")
 	refused=$(sed -n 's/^# refused: //p' "$file")
 	i=$((i + 1)) began=$SECONDS why=
 
@@ -96,15 +86,15 @@ for name in "${names[@]}"; do
 	fi
 
 	if [ -z "$why" ]; then
-		echo "ok $name ($about; $((SECONDS - began)) s)"
+		echo "ok $name ($title; $((SECONDS - began)) s)"
 		passed=$((passed + 1))
 		rm -rf "${BUILD:?}/$flavour"
 	elif [[ $why == *"did not take CONFIG_RUST=y "* && -d $TREE/arch/$name ]] &&
 		! grep -q 'select HAVE_RUST' "$TREE/arch/$name/Kconfig"; then
-		echo "skipped $name ($about): this kernel has no Rust there, arch/$name/Kconfig does not select HAVE_RUST"
+		echo "skipped $name ($title): this kernel has no Rust there, arch/$name/Kconfig does not select HAVE_RUST"
 		skipped=$((skipped + 1))
 	else
-		echo "failed $name ($about): $why: see $log"
+		echo "failed $name ($title): $why: see $log"
 		failed=$((failed + 1))
 	fi
 done

@@ -9,7 +9,6 @@ summary.json, lists what was skipped and what failed by name, and ends with the 
 """
 
 import argparse
-import fnmatch
 import json
 import os
 import re
@@ -17,16 +16,12 @@ import sys
 from typing import Any, TextIO
 
 import ktap
+from only import matches
 
 # Our KUnit suites; the others in the kernel are not our concern.
 SUITES = ("rust_iomap", "iomap_dio")
 
 Result = dict[str, Any]
-
-
-def matches(name: str, patterns: list[str]) -> bool:
-    """A pattern is a glob over the whole name or a part of it; no pattern means everything."""
-    return not patterns or any(fnmatch.fnmatchcase(name, p) or p in name for p in patterns)
 
 
 def result(name: str, status: str, reason: str = "", ms: int = 0) -> Result:

@@ -43,11 +43,10 @@ watch()
 say "making the toolchain root (Debian $DEBIAN_SUITE, LLVM $LLVM_MAJOR): about 3 minutes, log in $log"
 
 # Backports rank as high as the release, so that the newest of the two wins.
-# shellcheck disable=SC2016
 pin='mkdir -p "$1/etc/apt/preferences.d"
 printf "Package: *\nPin: release n='$DEBIAN_BACKPORTS'\nPin-Priority: 500\n" >"$1/etc/apt/preferences.d/backports"'
 # shellcheck disable=SC2086 # the lists are lists
-packages=$(printf '%s,' $ROOT_BUILD_PACKAGES $ROOT_GUEST_PACKAGES)
+packages=$(printf '%s,' $ROOT_BUILD_PACKAGES $ROOT_LINT_PACKAGES $ROOT_GUEST_PACKAGES)
 "${NAMESPACE[@]}" mmdebstrap --mode=root --variant=apt --components=main \
 	--aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Retries "3"' \
 	--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
@@ -62,6 +61,9 @@ in_root_words "$new"
 	>>"$log" 2>&1 </dev/null &
 watch "bindgen" || die "bindgen $BINDGEN_VERSION could not be built: $(grep -m 1 '^error' "$log"); see $log"
 "${NAMESPACE[@]}" rm -rf "$new/root/.cargo"
+"${IN_ROOT[@]}" pip install --break-system-packages --root-user-action=ignore --no-cache-dir --no-deps \
+	--cert=/etc/ssl/certs/ca-certificates.crt "ruff==$RUFF_VERSION" >>"$log" 2>&1 </dev/null ||
+	die "ruff $RUFF_VERSION could not be installed: $(grep -m 1 '^ERROR' "$log"); see $log"
 
 case $("${IN_ROOT[@]}" rustc --version) in
 "rustc $RUSTC_VERSION".*) ;;

@@ -8,11 +8,12 @@ import subprocess
 CRATE = "fs/iomap/direct_io.rs"
 
 
-def run(build, source, out, emit):
+def run(build: str, source: str, out: str, emit: str) -> tuple[int, str]:
     """What the compiler says of `source`, whose results (`--emit`) go to the folder `out`."""
     with open(f"{build}/fs/iomap/.direct_io.o.cmd", encoding="utf-8") as f:
         command = f.readline().split(":= ", 1)[1].split(";")[0]
-    words, skip = [], False
+    words: list[str] = []
+    skip = False
     for word in shlex.split(command):
         if skip or word.startswith("--emit="):
             skip = False

@@ -25,6 +25,21 @@ fstest=/project/tools/testing/iomap/fstest
 kunit=/cache/${TREE##*/}/tools/testing/kunit
 
 read_only
+# The checks and unit tests that ONLY= selects. KUnit cases have no names before they have run.
+mapfile -t wanted < <({
+	"$IOMAP_DIR/check.sh" list | sed 's,^,check/,'
+	find "$IOMAP_DIR" -name 'test_*.py' -printf 'unit/%P\n' | sed 's,/[^/]*$,,; s,^unit$,unit/tools,' | sort -u
+	printf 'unit/%s\n' host-loom host-proptest
+} | run_python only.py "${only[@]}")
+
+# The names in $wanted that begin with $1, without it.
+wanted()
+{
+	printf '%s\n' "${wanted[@]}" | sed -n "s,^$1,,p"
+}
+mapfile -t want_checks < <(wanted check/)
+mapfile -t want_host < <(wanted unit/host-)
+mapfile -t want_unit < <(wanted unit/ | grep -v '^host-')
 
 "$IOMAP_DIR/root.sh"
 lock test
@@ -39,46 +54,18 @@ in_root sh -c "clang-$LLVM_MAJOR -std=gnu2x -O1 -g -Wall -Wextra -Wno-unused-par
 	die "tools/testing/iomap/fstest does not compile"
 
 in_root python3 -B $fstest/run.py --bin /cache/fstest/dio_test --list "${only_args[@]}" >"$out/planned" </dev/null
-checks=
-[ ! -x "$IOMAP_DIR/check.sh" ] || checks=$(sed -n 's/^# *check.sh \[NAME\.\.\.\] *//p' "$IOMAP_DIR/check.sh")
-
-# Is one of the names in $@ wanted?
-wanted()
-{
-	local name p
-
-	[ ${#only[@]} -gt 0 ] || return 0
-	for name; do
-		for p in "${only[@]}"; do
-			# shellcheck disable=SC2053 # a glob
-			[[ $name == $p || $name == *"$p"* ]] && return 0
-		done
-	done
-	return 1
-}
-
-want_checks=()
-for c in $checks; do
-	! wanted "check/$c" || want_checks+=("$c")
-done
-want_unit='' want_kunit='' want_fs=''
-! wanted unit/fstest unit/bench unit/mutants unit/coverage || want_unit=1
-want_host=()
-for t in loom proptest; do
-	! wanted "unit/host-$t" || want_host+=("$t")
-done
+want_kunit='' want_fs=''
 [ ! -s "$out/planned" ] || want_fs=1
-# The names of KUnit cases are known only when they have run.
 if [ ${#only[@]} -eq 0 ] || [[ " ${only[*]}" =~ \ (kunit|rust_iomap|iomap_dio) ]]; then
 	want_kunit=1
 fi
-[ -n "${want_checks[*]}$want_unit${want_host[*]}$want_kunit$want_fs" ] || die "ONLY=$ONLY matches no test"
+[ -n "${wanted[*]}$want_kunit$want_fs" ] || die "ONLY=$ONLY matches no test"
 
 report=("--out=/cache/run/test" "${only_args[@]}")
 
-if [ -n "$want_unit" ]; then
-	for t in fstest bench mutants coverage; do
-		if in_root env "KUNIT=$kunit" python3 -B -m unittest discover -s "/project/tools/testing/iomap/$t" >"$out/unit.log" 2>&1 </dev/null; then
+if [ ${#want_unit[@]} -gt 0 ]; then
+	for t in "${want_unit[@]}"; do
+		if in_root env "KUNIT=$kunit" python3 -B -m unittest discover -s "/project/tools/testing/iomap/${t#tools}" >"$out/unit.log" 2>&1 </dev/null; then
 			echo "ok $t"
 		else
 			echo "FAIL $t: $(grep -aE '^(FAIL|ERROR|[A-Za-z]*Error)' "$out/unit.log" | head -n 3 | tr '\n' ' ')"
@@ -99,11 +86,7 @@ fi
 if [ ${#want_checks[@]} -gt 0 ]; then
 	say "static checks"
 	status=0
-	if [ ${#only[@]} -gt 0 ]; then
-		"$IOMAP_DIR/check.sh" "${want_checks[@]}" >"$out/check" || status=$?
-	else
-		"$IOMAP_DIR/check.sh" >"$out/check" || status=$?
-	fi
+	"$IOMAP_DIR/check.sh" "${want_checks[@]}" >"$out/check" || status=$?
 	sed -n 's/^FAIL /failed: check\//p' "$out/check" | while read -r line; do say "$line"; done
 	report+=("--check=/cache/run/test/check")
 	# It failed without saying what.
@@ -167,9 +150,8 @@ if [ -n "$want_kunit$want_fs" ]; then
 		report+=("--console=/cache/run/test-0/console.log" "--kunit-parser=$kunit")
 fi
 
-name=$(date -u -d "@$start" +%Y%m%dT%H%M%SZ)-test
-dir=$PROJECT/results/$name
-mkdir -p "$dir"
+publish "$start" test latest-test
+dir=$PROJECT/$results
 status=0
 in_root python3 -B /project/tools/testing/iomap/report.py "${report[@]}" --seconds=$(($(date +%s) - start)) \
 	>"$out/report.txt" </dev/null || status=$?
@@ -182,10 +164,7 @@ for i in 0 1; do
 		[ ! -s "$out-$i/$f" ] || cp "$out-$i/$f" "$dir/$(basename "${f%.*}")-$i.${f##*.}"
 	done
 done
-ln -sfn "$name" "$PROJECT/results/latest-test"
-give_back "$PROJECT/results" 2>/dev/null || :
-
-say "results: results/$name/, also as results/latest-test/"
+published
 cat "$out/report.txt"
 # A report that could not be made has no last line.
 [ -s "$out/report.txt" ] || die "there is no report"

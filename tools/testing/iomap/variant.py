@@ -20,24 +20,24 @@ FOLDER = "fs/iomap/direct_io"
 MANUAL = "Documentation/rust/iomap.rst"
 
 
-def listed(text):
+def listed(text: str) -> set[str]:
     """The functions in the table of the manual."""
     table = text.split("The places that match on the variant, without a wildcard:", 1)[1]
     rows = table.split("\nThe parts of a debt", 1)[0]
     return set(re.findall(r"``(?:\w+::)?(\w+)\(\)``", rows))
 
 
-def function_at(path, line):
+def function_at(path: str, line: int) -> str:
     """The function that a line lies in."""
     with open(path, encoding="utf-8") as f:
         for text in reversed(f.read().split("\n")[:line]):
             found = re.match(r"\s*(?:pub(?:\([^)]*\))? )?(?:const |unsafe )*fn (\w+)", text)
             if found:
                 return found[1]
-    return None
+    sys.exit(f"{path}:{line} is in no function")
 
 
-def compile_with_variant(project, build, copy):
+def compile_with_variant(project: str, build: str, copy: str) -> str:
     """What the compiler says of the sources with one more variant, in `copy`."""
     shutil.copy(f"{project}/{rustc.CRATE}", copy)
     shutil.copytree(f"{project}/{FOLDER}", f"{copy}/direct_io")
@@ -54,7 +54,7 @@ def compile_with_variant(project, build, copy):
     return rustc.run(build, f"{copy}/direct_io.rs", copy, "metadata")[1]
 
 
-def main():
+def main() -> None:
     project, build = sys.argv[1:]
     with open(f"{project}/{MANUAL}", encoding="utf-8") as f:
         manual = listed(f.read())

@@ -3,17 +3,13 @@
 """Tests of coverage.py, and of the list of what cannot be reached."""
 
 import os
-import sys
 import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
-
-# pylint: disable=wrong-import-position
 import coverage
+from coverage import Spot
 
-LIST = os.path.join(os.path.dirname(HERE), "unreachable")
+LIST = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "unreachable")
 
 SOURCE = """\
 #define TWICE(x) ((x) * 2)
@@ -42,49 +38,48 @@ GCOV = """\
 """
 
 
-def reasons_of(text):
+def reasons_of(text: str) -> list[coverage.Reason]:
     with tempfile.NamedTemporaryFile("w", suffix="-unreachable") as f:
         f.write(text)
         f.flush()
         return coverage.read_reasons(f.name)
 
 
-def second():
+def second() -> list[Spot]:
     """The lines of second(), of which only the last is reached."""
-    return [{"file": coverage.ORACLE, "line": n, "function": "second", "text": text, "named": 0,
-             "random": count}
+    return [Spot(coverage.ORACLE, n, "second", 0, count, text)
             for n, text, count in ((12, "if (oops())", 0), (13, "return -ENOMEM;", 0),
                                    (14, "return -ENOMEM;", 3))]
 
 
 class Lines(unittest.TestCase):
-    def test_functions(self):
+    def test_functions(self) -> None:
         functions = coverage.functions_of(SOURCE)
         self.assertEqual([functions[n] for n in (1, 6, 8, 12, 14)],
                          [None, "first", None, "second", "second"])
 
-    def test_counts(self):
+    def test_counts(self) -> None:
         self.assertEqual(coverage.parse_gcov(GCOV), {6: 7, 12: 0, 13: 0, 14: 3})
 
-    def test_reason_is_for_one_line(self):
+    def test_reason_is_for_one_line(self) -> None:
         lines = second()
         self.assertEqual(coverage.explain_c(lines, reasons_of("second\tENOMEM\tno\n")), [])
-        self.assertEqual([line.get("reason") for line in lines], [None, "no", None])
+        self.assertEqual([line.reason for line in lines], ["", "no", ""])
 
-    def test_reason_for_what_is_reached(self):
+    def test_reason_for_what_is_reached(self) -> None:
         wrong = coverage.explain_c(second(), reasons_of("second\t-ENOMEM #2\tno\n"))
         self.assertEqual(wrong, ["unreachable: it is reached: second: -ENOMEM #2 (line 14)"])
 
-    def test_reason_for_nothing(self):
+    def test_reason_for_nothing(self) -> None:
         for text in ("second\tENOMEM #3\tno\n", "first\tENOMEM\tno\n"):
             self.assertEqual(len(coverage.explain_c(second(), reasons_of(text))), 1)
 
-    def test_comments_and_mistakes(self):
+    def test_comments_and_mistakes(self) -> None:
         self.assertEqual(reasons_of("# a comment\n\n"), [])
         with self.assertRaises(coverage.Trouble):
             reasons_of("second\tENOMEM\n")
 
-    def test_list(self):
+    def test_list(self) -> None:
         coverage.read_reasons(LIST)
 
 
@@ -93,27 +88,25 @@ class Edges(unittest.TestCase):
     CORE = ("library/core/src/option.rs", 99, "map")
     ENTRY = ("fs/iomap/direct_io.rs", 150, "iomap_dio_rw")
 
-    def test_innermost_of_ours(self):
+    def test_innermost_of_ours(self) -> None:
         self.assertEqual(coverage.place([self.CORE, self.OURS, self.ENTRY]),
                          ("fs/iomap/direct_io/submit.rs", 12, "iomap_dio_rw"))
 
-    def test_of_others(self):
+    def test_of_others(self) -> None:
         self.assertIsNone(coverage.place([self.CORE]))
         self.assertIsNone(coverage.place([self.OURS, ("fs/iomap/tests/decide.rs", 5, "t")]))
         self.assertIsNone(coverage.place([("rust/kernel/block/buffer.rs", 5, "read")]))
 
-    def test_reason(self):
-        edges = [{"file": "fs/a.rs", "line": 1, "in": "f", "named": False, "random": False,
-                  "frames": [("fs/a.rs", 1), ("fs/b.rs", 1)]}]
+    def test_reason(self) -> None:
+        edges = [Spot("fs/a.rs", 1, "f", 0, 0, frames=[("fs/a.rs", 1), ("fs/b.rs", 1)])]
         sources = {"fs/a.rs": ["no_memory()?;"]}
         reasons = reasons_of("fs/a.rs\tno_memory\tno\nfs/a.rs\telsewhere\tno\nsecond\tx\tno\n")
         wrong = coverage.explain_rust(edges, reasons, sources)
-        self.assertEqual(edges[0]["reason"], "no")
+        self.assertEqual(edges[0].reason, "no")
         self.assertEqual(len(wrong), 1)
 
-    def test_last_line(self):
-        edges = [{"file": "fs/a.rs", "named": n, "random": r}
-                 for n, r in ((True, False), (False, True), (False, False))]
+    def test_last_line(self) -> None:
+        edges = [Spot("fs/a.rs", 1, "f", n, r) for n, r in ((1, 0), (0, 1), (0, 0))]
         self.assertEqual(coverage.last_line(second(), edges),
                          "C: 1 of 3 lines, Rust: 2 of 3 edges")
 

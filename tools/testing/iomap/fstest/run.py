@@ -31,6 +31,7 @@ from typing import Any, TextIO
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import ktap
+from only import matches
 
 MIB = 1 << 20
 DEV_MIB = 400
@@ -101,11 +102,6 @@ CONFIGS = [
            device="null-zoned", reflink=False, only=["mix-sync", "mix-io_uring", "holes",
                                                      "eof-reads", "remount"], optional=True),
 ]
-
-
-def matches(name: str, patterns: Sequence[str]) -> bool:
-    """A pattern is a glob over the whole name or a part of it; no pattern means everything."""
-    return not patterns or any(fnmatch.fnmatchcase(name, p) or p in name for p in patterns)
 
 
 def wants(config: Config, case: str) -> bool:

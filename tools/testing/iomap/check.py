@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The checks of check.sh that take more than to run a tool.
+
+  check.py NAME PROJECT TREE BUILD LLVM     paths are those in the toolchain root
+
+Prints what was found to be right, or what is wrong, and fails then.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+# What both implementations have under one name.
+SHARED = {"iomap_dio_rw", "__iomap_dio_rw", "iomap_dio_complete", "iomap_dio_bio_end_io", "iomap_finish_ioend_direct",
+          "__iomap_dio_read_simple"}
+
+
+class Wrong(Exception):
+    """One line that says what."""
+
+
+@dataclass
+class Place:
+    project: Path
+    tree: Path
+    build: Path
+    llvm: str
+
+    def run(self, tool: str, *args: str | Path) -> str:
+        return subprocess.run([f"{tool}-{self.llvm}", *args], capture_output=True, text=True, check=True).stdout
+
+    def functions(self, path: str) -> set[str]:
+        """Those that are defined in an object."""
+        return set(re.findall(r" [tT] (\S+)$", self.run("llvm-nm", self.build / path), re.MULTILINE))
+
+
+def code(path: Path) -> list[str]:
+    """The lines without comments."""
+    return [line.partition("//")[0] for line in path.read_text().splitlines()]
+
+
+def count_unsafe(paths: Iterable[Path]) -> str:
+    lines = [line for path in paths for line in code(path)]
+    blocks = sum(bool(re.search(r"\bunsafe *\{", line)) for line in lines)
+    others = sum(bool(re.search(r"\bunsafe +[a-z]", line)) for line in lines)
+    return f"{blocks} blocks + {others} fn/impl"
+
+
+def unsafe(at: Place) -> str:
+    for folder in ("fs/iomap/direct_io", "fs/iomap/tests"):
+        for path in sorted((at.project / folder).rglob("*.rs")):
+            for number, line in enumerate(code(path), 1):
+                if re.search(r"\bunsafe\b", line):
+                    raise Wrong(f"{path.relative_to(at.project)}:{number}: {line.strip()}")
+    return (f"fs/iomap/direct_io.rs {count_unsafe([at.project / 'fs/iomap/direct_io.rs'])}, "
+            f"fs/iomap/direct_io/ none, rust/kernel/ {count_unsafe((at.project / 'rust').rglob('*.rs'))}")
+
+
+def flags(at: Place) -> str:
+    there: dict[str, str] = {}
+    for header in ("include/linux/iomap.h", "include/linux/fs.h"):
+        text = (at.tree / header).read_text()
+        there |= dict.fromkeys(re.findall(r"^#define\s+(IOMAP_[A-Z_]+|IOCB_[A-Z_]+)\s", text, re.MULTILINE), header)
+    if not there:
+        raise Wrong("include/linux/iomap.h has no flags")
+    known = set(re.findall(r"^IO[A-Z_]+", (HERE / "known-flags").read_text(), re.MULTILINE))
+    for name in sorted(there.keys() - known):
+        raise Wrong(f"{name} is new in {there[name]}: decide what rust/kernel/iomap/flags.rs and fs/iomap/direct_io/ "
+                    "do with it, then add it to tools/testing/iomap/known-flags")
+    for name in sorted(known - there.keys()):
+        raise Wrong(f"{name} is in tools/testing/iomap/known-flags, but no longer in include/linux/iomap.h or fs.h")
+    return f"{len(there)} names"
+
+
+# Of the kernel crate only what is ours.
+OURS = re.compile(r"kernel::(iomap|block::(bdev|bio|buffer|plug)|fs::inode|iov::iter|task::may_sleep)::")
+
+
+def references(listing: str) -> tuple[int, list[str]]:
+    """Of what llvm-objdump lists: the lines in functions of ours, and who of them refers to a panic."""
+    function, n, found = "", 0, []
+    for line in listing.splitlines():
+        if re.match(r"[0-9a-f]+ <.*>:$", line):
+            function = line if OURS.search(line) else ""
+        if function:
+            n += 1
+            if re.search(r"R_.*panic", line):
+                found.append(f"{line.split()[-1]} in {function.partition(' ')[2]}")
+    return n, found
+
+
+def panicking(at: Place) -> str:
+    symbols = at.run("llvm-nm", "--demangle", at.build / "check-rust/fs/iomap/direct_io.o")
+    found = re.findall(r"^ +U (.*panic.*)$", symbols, re.MULTILINE)
+    n, more = references(at.run("llvm-objdump", "-dr", "--demangle", at.build / "check-rust/rust/kernel.o"))
+    if found + more:
+        raise Wrong(f"direct_io.o or our part of the kernel crate refers to {(found + more)[0]}")
+    if not re.search(r" T .*iomap_dio", symbols) or n < 10:
+        raise Wrong("direct_io.o or our part of the kernel crate has no code")
+    return "neither direct_io.o nor our parts of the kernel crate refer to core::panicking"
+
+
+def not_exported(c_file: str, rust_file: str, symbols: str) -> tuple[int, list[str]]:
+    """How many functions the C file exports, and what is missing of that."""
+    wrong = []
+    names = re.findall(r"^EXPORT_SYMBOL_GPL\((.*)\);", c_file, re.MULTILINE)
+    for name in names:
+        if not re.search(rf"\b__export_symbol_{name}\b", symbols):
+            wrong.append(f"{name} is not exported")
+        # #[export] makes rustc compare the signature with the one in the C header.
+        if not re.search(r"#\[(cfg_attr\(not\(CONFIG_IOMAP_DIO_COMPARE\), )?export\)?\]\n(.*\n){0,2}"
+                         rf".*fn (rust_)?{name}\b", rust_file):
+            wrong.append(f"{name} has no #[export]")
+    return len(names), wrong
+
+
+def exports(at: Place) -> str:
+    n, wrong = not_exported((at.tree / "fs/iomap/direct-io.c").read_text(),
+                            (at.project / "fs/iomap/direct_io.rs").read_text(),
+                            at.run("llvm-nm", "-a", at.build / "check-rust/fs/iomap/built-in.a"))
+    if wrong or not n:
+        raise Wrong("; ".join(wrong) or "fs/iomap/direct-io.c exports nothing")
+    return f"{n} functions"
+
+
+def c_free(at: Place) -> str:
+    c = at.functions("check-off/fs/iomap/direct-io.o")
+    rust = at.functions("check-rust/fs/iomap/built-in.a")
+    if not c or not rust:
+        raise Wrong("a build without IOMAP_DIO_COMPARE has no functions")
+    left = {name for name in c & rust if re.match("iomap_|__iomap", name)} - SHARED
+    left |= {name for name in rust if name.startswith("c_")}
+    if left:
+        raise Wrong(f"{min(left)} of direct-io.c is in the build without IOMAP_DIO_COMPARE")
+    return "without IOMAP_DIO_COMPARE nothing of direct-io.c is built"
+
+
+CHECKS: dict[str, Callable[[Place], str]] = {
+    "unsafe": unsafe, "flags": flags, "panicking": panicking, "exports": exports, "c-free": c_free}
+
+
+def main() -> None:
+    name, project, tree, build, llvm = sys.argv[1:]
+    try:
+        print(CHECKS[name](Place(Path(project), Path(tree), Path(build), llvm)))
+    except (Wrong, OSError) as e:
+        sys.exit(str(e))
+    except subprocess.CalledProcessError as e:
+        sys.exit(f"{e.cmd[0]}: {e.stderr.strip()}")
+
+
+if __name__ == "__main__":
+    main()

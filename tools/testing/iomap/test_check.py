@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of check.py."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import check
+
+LISTING = """\
+0000 <kernel::sync::arc::drop>:
+       4: e8                    call 9
+          0000000000000005:  R_X86_64_PLT32  core::panicking::panic-0x4
+0010 <kernel::iomap::iter::next>:
+      14: e8                    call 19
+          0000000000000015:  R_X86_64_PLT32  core::panicking::panic_fmt-0x4
+"""
+C = "EXPORT_SYMBOL_GPL(iomap_dio_rw);\nEXPORT_SYMBOL_GPL(iomap_dio_complete);\n"
+RUST = """\
+#[cfg_attr(not(CONFIG_IOMAP_DIO_COMPARE), export)]
+/// Documented.
+pub unsafe extern "C" fn rust_iomap_dio_rw(
+#[export]
+#[inline]
+// A comment
+// and more of it
+pub unsafe extern "C" fn iomap_dio_complete(
+"""
+
+
+class Sources(unittest.TestCase):
+    def place(self, files: dict[str, str]) -> check.Place:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name, text in files.items():
+            path = Path(folder.name, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return check.Place(Path(folder.name), Path(folder.name), Path(folder.name), "0")
+
+    def test_unsafe_in_a_comment(self) -> None:
+        at = self.place({"fs/iomap/direct_io.rs": "unsafe { a() }\nunsafe fn f() // unsafe {\n",
+                         "fs/iomap/direct_io/simple.rs": "// unsafe\nsafe(); // unsafe\n"})
+        self.assertIn("direct_io.rs 1 blocks + 1 fn/impl,", check.unsafe(at))
+
+    def test_unsafe_where_there_is_to_be_none(self) -> None:
+        at = self.place({"fs/iomap/direct_io/simple.rs": "\n    unsafe { a() }\n"})
+        with self.assertRaisesRegex(check.Wrong, r"^fs/iomap/direct_io/simple.rs:2: unsafe \{"):
+            check.unsafe(at)
+
+    def test_flags(self) -> None:
+        known = (check.HERE / "known-flags").read_text().splitlines()
+        lines = [f"#define {line.split()[0]}\t1" for line in known if line.startswith("IO")]
+        text = "\n".join(lines) + "\n#define IOMAP_X(a) a\n"
+        self.assertEqual(check.flags(self.place({"include/linux/iomap.h": text, "include/linux/fs.h": ""})),
+                         f"{len(lines)} names")
+        for header, said in (("#define IOCB_NEW 1\n", "IOCB_NEW is new in include/linux/fs.h"),
+                             (text.replace("IOMAP_HOLE", "IOMAP_HALO"), "IOMAP_HALO is new"),
+                             (text.replace("#define IOMAP_HOLE", "//"), "IOMAP_HOLE is in .*, but no longer")):
+            fs = header if header.startswith("#define IOCB_NEW") else ""
+            at = self.place({"include/linux/iomap.h": text if fs else header, "include/linux/fs.h": fs})
+            with self.assertRaisesRegex(check.Wrong, said):
+                check.flags(at)
+
+
+class Objects(unittest.TestCase):
+    def test_panic_in_a_function_of_ours(self) -> None:
+        n, found = check.references(LISTING)
+        self.assertEqual(n, 3)
+        self.assertEqual(found, ["core::panicking::panic_fmt-0x4 in <kernel::iomap::iter::next>:"])
+
+    def test_exports(self) -> None:
+        n, wrong = check.not_exported(C, RUST, "__export_symbol_iomap_dio_rw\n__export_symbol_iomap_dio_complete2\n")
+        self.assertEqual(n, 2)
+        self.assertEqual(wrong, ["iomap_dio_complete is not exported", "iomap_dio_complete has no #[export]"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of what the scripts of this folder share."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from only import matches
+
+HERE = Path(__file__).resolve().parent
+
+
+class Only(unittest.TestCase):
+    def test_no_pattern_means_everything(self) -> None:
+        self.assertTrue(matches("check/flags", []))
+
+    def test_glob_is_of_the_whole_name(self) -> None:
+        self.assertTrue(matches("xfs/rust/mix-sync", ["xfs/*/mix*"]))
+        self.assertFalse(matches("diff/xfs/rust/mix-sync", ["xfs/*/mix*"]))
+
+    def test_part_of_a_name(self) -> None:
+        self.assertTrue(matches("xfs/rust/mix-sync", ["other", "rust/mix"]))
+        self.assertFalse(matches("xfs/rust/mix-sync", ["Rust"]))
+
+    def test_from_a_script(self) -> None:
+        said = subprocess.run([sys.executable, HERE / "only.py", "arm", "*-rt"], input="arm64\nx86\nx86-rt\n",
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(said.stdout, "arm64\nx86-rt\n")
+
+
+def shell(script: str, **env: str) -> str:
+    """What a script says that sources common.sh."""
+    return subprocess.run(["bash", "-euc", f". {HERE}/common.sh; {script}"], env=os.environ | env,
+                          capture_output=True, text=True, check=True).stdout
+
+
+class Variables(unittest.TestCase):
+    # Of the shell, of sudo, or set where they are used.
+    OTHERS = frozenset(("XDG_CACHE_HOME", "SUDO_UID", "SUDO_GID", "PROGRESS_LAST", "BUILD"))
+
+    def test_the_lists_have_what_scripts_read(self) -> None:
+        listed = shell("variables").split()
+        self.assertEqual(len(listed), len(set(listed)))
+        read = {"SECONDS": "Makefile", "FLAVOUR": "Makefile", "IOMAP_T0": "common.sh"}
+        for path in HERE.rglob("*.sh"):
+            for name in re.findall(r"\$\{([A-Z][A-Z0-9_]*):[-+=?]", path.read_text()):
+                read[name] = path.name
+            # Those whose names come from a list
+            for names in re.findall(r"for v in ([A-Z ]+); do", path.read_text()):
+                read |= dict.fromkeys(names.split(), path.name)
+        self.assertEqual({n: where for n, where in read.items() if n not in listed and n not in self.OTHERS}, {})
+        self.assertEqual(set(listed) - set(read), set())
+
+    def test_they_survive_sudo(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            tmp = Path(name)
+            for file in ("common.sh", "pins", "README"):
+                shutil.copy(HERE / file, tmp)
+            (tmp / "sudo").write_text('#!/bin/sh\n[ "$2" = true ] || printf "%s\\n" "$@"\n')
+            (tmp / "again").write_text(f'. {tmp}/common.sh; userns_works() {{ false; }}; need_root "$@"\n')
+            for path in (tmp, *tmp.iterdir()):
+                path.chmod(0o755)
+            want = {v: f"/{v} twice" for v in shell("variables").split() if v != "SECONDS"}
+            said = subprocess.run(["bash", tmp / "again", "an argument"],
+                                  env=want | {"PATH": f"{tmp}:{os.environ['PATH']}", "HOME": name}, text=True,
+                                  capture_output=True, check=True, user=None if os.geteuid() else 65534)
+        lines = said.stdout.splitlines()
+        self.assertEqual([f"{v}={value}" for v, value in want.items() if f"{v}={value}" not in lines], [])
+        self.assertEqual(lines[-3:], ["bash", str(tmp / "again"), "an argument"])
+
+
+class Publish(unittest.TestCase):
+    def test_latest_points_to_it(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            shell(f'PROJECT={name}; publish 1000000000 test latest-test; echo 1 >"$PROJECT/$results/report"; published')
+            self.assertEqual((Path(name) / "results/latest-test").readlink(), Path("20010909T014640Z-test"))
+            self.assertEqual((Path(name) / "results/latest-test/report").read_text(), "1\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
