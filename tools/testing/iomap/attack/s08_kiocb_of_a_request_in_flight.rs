@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S8: the kiocb of a request in flight may be freed, so nobody polls for it.
+//! S8: the kiocb of a request in flight may be freed, so the submitter cannot use it.
 
 use kernel::{
     iomap::{
@@ -21,7 +21,7 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// The kiocb goes with the request.
+/// `seal()` moves the kiocb into the request.
 pub fn polled<T: Operations<Sealed = BusyIocb<DioOps>>>(
     request: Submitter<T>,
     mut iocb: BusyIocb<DioOps>,
@@ -31,7 +31,7 @@ pub fn polled<T: Operations<Sealed = BusyIocb<DioOps>>>(
     sealed
 }
 
-/// So does what is known of it by its header.
+/// A reference to the header ends with the `InFlight`.
 pub fn header<H: Started>(mut flight: InFlight<H>, ctx: MaySleep) {
     let header = flight.header_mut();
     let _ended = flight.wait(ctx); //~ E0505 flight
