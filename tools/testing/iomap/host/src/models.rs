@@ -465,7 +465,10 @@ impl Single {
         let owners = self.owners.fetch_add(1, Ordering::Relaxed) + 1;
         assert_eq!(owners, 1, "the request was completed twice");
         // SAFETY: `loom` checks that no other thread does.
-        assert!(self.ended.with_mut(|ended| unsafe { *ended }), "completed before its bio");
+        assert!(
+            self.ended.with_mut(|ended| unsafe { *ended }),
+            "completed before its bio"
+        );
         // SAFETY: As above.
         let submitted = self.submitted.with_mut(|done| unsafe { *done });
         assert!(submitted, "completed under the submission");
