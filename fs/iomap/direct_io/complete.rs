@@ -20,10 +20,7 @@ use super::{
 };
 use kernel::{
     block::bio::Pages,
-    fs::inode::{
-        DioDoneWq,
-        Failed, //
-    },
+    fs::inode::Failed,
     iomap::{
         bio_set::{
             GivenAway,
@@ -35,8 +32,7 @@ use kernel::{
         kiocb::{
             Answer,
             BusyIocb,
-            DoneIocb,
-            Iocb, //
+            DoneIocb, //
         },
         ops::DioOps,
         request::{
@@ -62,8 +58,6 @@ enum Cached {
 
 /// What is needed to complete a request, written when all of it is submitted.
 pub(crate) struct DioCompletion {
-    /// The kiocb.
-    pub(crate) iocb: BusyIocb<DioOps>,
     /// Bytes that were submitted, zeroed or copied, whether or not that went well.
     pub(crate) size: isize,
     /// Of these, the bytes that count if it did: a read ends where the file does.
@@ -81,11 +75,12 @@ impl Started for DioCompletion {
     fn ended(mut request: Single<Self>) {
         let failed = request.result().is_err();
         let pages = request.pages();
-        let Some(clear) = request.header_mut().land(failed) else {
+        let (iocb, completion) = request.parts();
+        let Some(clear) = completion.land(iocb, failed) else {
             return request.punt();
         };
-        let (completion, bio) = request.into_parts();
-        let told = completion.clear(clear, pages);
+        let (iocb, completion, bio) = request.into_parts();
+        let told = completion.clear(iocb, clear, pages);
         drop(bio);
         let (iocb, ret) = told.close(0, None);
         iocb.complete(ret);
@@ -93,12 +88,10 @@ impl Started for DioCompletion {
 }
 
 impl Header for DioCompletion {
-    fn queue(&self) -> Option<DioDoneWq<'_>> {
-        self.iocb.inode().dio_done_wq()
-    }
+    type Ops = DioOps;
 
     fn punted(mut request: Single<Self>, ctx: MaySleep) {
-        request.header_mut().iocb.clear_polled_bio();
+        request.parts().0.clear_polled_bio();
         let (iocb, ret) = settle_single(request, ctx);
         iocb.complete(ret);
     }
@@ -107,16 +100,15 @@ impl Header for DioCompletion {
 /// What is needed to complete a simple read: it went the way of `Travel::Simple`, and the file system
 /// does not want to be told.
 pub(crate) struct SimpleRead {
-    pub(crate) iocb: BusyIocb<()>,
     /// Bytes.
     pub(crate) size: u32,
 }
 
 impl SimpleRead {
     #[inline(always)]
-    fn close(self, error: c_int) -> (DoneIocb, isize) {
+    fn close(self, iocb: BusyIocb<()>, error: c_int) -> (DoneIocb, isize) {
         let told = Told {
-            iocb: self.iocb,
+            iocb,
             done_before: 0,
             // CAST: Both fit.
             ret: if error == 0 {
@@ -131,20 +123,18 @@ impl SimpleRead {
 
 impl GivenAway for SimpleRead {
     #[inline(always)]
-    fn went_well(mut self) {
-        self.iocb.clear_polled_bio();
-        let (iocb, ret) = self.close(0);
+    fn went_well(self, mut iocb: BusyIocb<()>) {
+        iocb.clear_polled_bio();
+        let (iocb, ret) = self.close(iocb, 0);
         iocb.complete(ret);
     }
 }
 
 impl Header for SimpleRead {
-    fn queue(&self) -> Option<DioDoneWq<'_>> {
-        self.iocb.inode().dio_done_wq()
-    }
+    type Ops = ();
 
     fn punted(mut request: Single<Self>, ctx: MaySleep) {
-        request.header_mut().iocb.clear_polled_bio();
+        request.parts().0.clear_polled_bio();
         let (iocb, ret) = settle_simple(request, ctx);
         iocb.complete(ret);
     }
@@ -158,13 +148,15 @@ pub(crate) fn finish_simple(request: Single<SimpleRead>, ctx: MaySleep) -> Answe
 
 fn settle_simple(request: Single<SimpleRead>, ctx: MaySleep) -> (DoneIocb, isize) {
     let error = errno(request.result());
-    let read = request.into_header();
+    let (iocb, read, bio) = request.into_parts();
+    drop(bio);
     // What simple reads fail with is no more reported than with others.
     if decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
-        let (inode, pos, len) = (read.iocb.inode(), read.iocb.pos(), u64::from(read.size));
-        inode.report_io_error(Failed::Read, pos, len, error, ctx);
+        let len = u64::from(read.size);
+        iocb.inode()
+            .report_io_error(Failed::Read, iocb.pos(), len, error, ctx);
     }
-    read.close(error)
+    read.close(iocb, error)
 }
 
 impl Operations for Dio {
@@ -176,24 +168,19 @@ impl Operations for Dio {
     }
 
     #[inline]
-    fn iocb(completion: &DioCompletion) -> Option<&Iocb> {
-        Some(&completion.iocb)
-    }
-
-    #[inline]
     fn ended(request: Unique<Self>) {
         land(request);
     }
 
     fn ioend_ended(mut request: Unique<Self>, ctx: MaySleep) {
         let failed = request.result().is_err();
-        let completion = request.sealed();
+        let (iocb, completion) = request.parts();
         if completion.travel.debt().is_none() {
             return land(request);
         }
         // What is owed is done here, but nothing that could wait for the very worker that this is.
         let write = completion.travel.transfer().is_write();
-        let owed = decide::owed_at_end(write, failed, || completion.iocb.has_cached_pages());
+        let owed = decide::owed_at_end(write, failed, || iocb.has_cached_pages());
         if owed.is_nothing() {
             deliver(request, Cached::Kept, ctx);
         } else {
@@ -212,10 +199,12 @@ impl Operations for Dio {
 fn land(mut request: Unique<Dio>) {
     let failed = request.result().is_err();
     let pages = request.pages();
-    let Some(clear) = request.sealed().land(failed) else {
+    let (iocb, completion) = request.parts();
+    let Some(clear) = completion.land(iocb, failed) else {
         return request.punt();
     };
-    let (iocb, ret) = request.into_sealed().clear(clear, pages).close(0, None);
+    let (iocb, completion) = request.into_parts();
+    let (iocb, ret) = completion.clear(iocb, clear, pages).close(0, None);
     iocb.complete(ret);
 }
 
@@ -223,7 +212,7 @@ fn land(mut request: Unique<Dio>) {
 fn deliver(mut request: Unique<Dio>, cached: Cached, ctx: MaySleep) {
     // The bio is gone. A poller that still has its address finds some bio there (the slab is
     // `SLAB_TYPESAFE_BY_RCU`), but a later one need not look.
-    request.sealed().iocb.clear_polled_bio();
+    request.parts().0.clear_polled_bio();
     let (iocb, ret) = settle(request, cached, ctx);
     iocb.complete(ret);
 }
@@ -236,8 +225,8 @@ pub(crate) fn finish(request: Unique<Dio>, ctx: MaySleep) -> Answer {
 
 fn settle(request: Unique<Dio>, cached: Cached, ctx: MaySleep) -> (DoneIocb, isize) {
     let (result, pages, at_ioend) = (request.result(), request.pages(), request.at_ioend());
-    let completion = request.into_sealed();
-    completion.settle(result, pages, cached, at_ioend, ctx)
+    let (iocb, completion) = request.into_parts();
+    completion.settle(iocb, result, pages, cached, at_ioend, ctx)
 }
 
 /// Completes a request of a single bio in process context, as [`finish`].
@@ -250,8 +239,8 @@ pub(crate) fn finish_single(request: Single<DioCompletion>, ctx: MaySleep) -> An
     };
     let (iocb, ret) = match clear {
         Some(clear) => {
-            let (completion, bio) = request.into_parts();
-            let told = completion.clear_here(clear, pages, ctx);
+            let (iocb, completion, bio) = request.into_parts();
+            let told = completion.clear_here(iocb, clear, pages, ctx);
             drop(bio);
             told.close(0, None)
         }
@@ -264,19 +253,20 @@ pub(crate) fn finish_single(request: Single<DioCompletion>, ctx: MaySleep) -> An
 #[inline(never)]
 fn settle_single(request: Single<DioCompletion>, ctx: MaySleep) -> (DoneIocb, isize) {
     let (result, pages) = (request.result(), request.pages());
-    request
-        .into_header()
-        .settle(result, pages, Cached::Dropped, false, ctx)
+    let (iocb, completion, bio) = request.into_parts();
+    drop(bio);
+    completion.settle(iocb, result, pages, Cached::Dropped, false, ctx)
 }
 
 /// Completes a request that has no bio in process context, as [`finish`].
 pub(crate) fn finish_without_bio(
+    iocb: BusyIocb<DioOps>,
     completion: DioCompletion,
     result: Result,
     pages: Pages,
     ctx: MaySleep,
 ) -> Answer {
-    let (iocb, ret) = completion.settle(result, pages, Cached::Dropped, false, ctx);
+    let (iocb, ret) = completion.settle(iocb, result, pages, Cached::Dropped, false, ctx);
     iocb.answer(ret)
 }
 
@@ -330,17 +320,16 @@ impl DioCompletion {
     /// Goes on with an asynchronous request whose last bio has ended, in any context: it can be
     /// completed there, or has to go to process context.
     #[inline(always)]
-    fn land(&mut self, failed: bool) -> Option<Clear> {
-        let iocb = &self.iocb;
+    fn land(&mut self, iocb: &mut BusyIocb<DioOps>, failed: bool) -> Option<Clear> {
         let clear = self.travel.land(failed, || iocb.has_cached_pages())?;
-        self.iocb.clear_polled_bio();
+        iocb.clear_polled_bio();
         Some(clear)
     }
 
     /// Completes a request that owes nothing where its last bio has ended.
     #[inline(always)]
-    fn clear(self, clear: Clear, pages: Pages) -> Told {
-        self.end_io(0, |_| {
+    fn clear(self, iocb: BusyIocb<DioOps>, clear: Clear, pages: Pages) -> Told {
+        self.end_io(iocb, 0, |_| {
             clear
                 .end_io_flags(pages)
                 .with_if(clear.transfer.is_write(), EndIoFlags::NO_INVALIDATE)
@@ -349,9 +338,9 @@ impl DioCompletion {
 
     /// Completes a request that went well and owes nothing, in process context.
     #[inline(always)]
-    fn clear_here(self, clear: Clear, pages: Pages, ctx: MaySleep) -> Told {
+    fn clear_here(self, iocb: BusyIocb<DioOps>, clear: Clear, pages: Pages, ctx: MaySleep) -> Told {
         let size = self.size;
-        let told = self.end_io(0, |_| clear.end_io_flags(pages));
+        let told = self.end_io(iocb, 0, |_| clear.end_io_flags(pages));
         if clear.transfer.is_write() && size > 0 {
             told.iocb.invalidate_written(size as usize, ctx);
         }
@@ -362,6 +351,7 @@ impl DioCompletion {
     /// ioends, which is process context already.
     fn settle(
         self,
+        iocb: BusyIocb<DioOps>,
         result: Result,
         pages: Pages,
         cached: Cached,
@@ -369,7 +359,7 @@ impl DioCompletion {
         ctx: MaySleep,
     ) -> (DoneIocb, isize) {
         let write = self.travel.transfer().is_write();
-        let (pos, size) = (self.iocb.pos(), self.size);
+        let (pos, size) = (iocb.pos(), self.size);
         let error = errno(result);
         let flush = match self.travel.debt() {
             Some(debt) if debt.has(Owed::FLUSH) => Some(ctx),
@@ -378,7 +368,7 @@ impl DioCompletion {
 
         // First of all the file system makes the blocks valid. Until then a buffered reader that
         // fills the page cache would find unwritten blocks, so cached pages are dropped after.
-        let told = self.end_io(error, |travel| {
+        let told = self.end_io(iocb, error, |travel| {
             let flags = travel
                 .end_io_flags(pages)
                 .with_if(write && cached == Cached::Kept, EndIoFlags::NO_INVALIDATE);
@@ -405,10 +395,15 @@ impl DioCompletion {
 
     /// Tells the file system.
     #[inline(always)]
-    fn end_io(self, error: c_int, flags: impl FnOnce(&Travel) -> EndIoFlags) -> Told {
+    fn end_io(
+        self,
+        iocb: BusyIocb<DioOps>,
+        error: c_int,
+        flags: impl FnOnce(&Travel) -> EndIoFlags,
+    ) -> Told {
         let (counted, done_before) = (self.counted, self.done_before);
         let (travel, fsblock_aligned) = (self.travel, self.fsblock_aligned);
-        let (iocb, ret) = self.iocb.end_io(self.size, error, || {
+        let (iocb, ret) = iocb.end_io(self.size, error, || {
             flags(&travel).with_if(fsblock_aligned, EndIoFlags::FSBLOCK_ALIGNED)
         });
         Told {

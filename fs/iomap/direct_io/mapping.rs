@@ -48,9 +48,9 @@ use kernel::{
         },
         ops::DioOps,
         request::{
+            Ended,
             Prepared,
-            Submitter,
-            Unique, //
+            Submitter, //
         },
     },
     iov::IovIter,
@@ -60,22 +60,10 @@ use kernel::{
 /// A request while its bios are built.
 pub(super) struct Submission<'r, 'a> {
     pub(super) request: &'r mut Request<'a>,
-    pub(super) iocb: BusyIocb<DioOps>,
-    /// The memory that the bios share. There is none before the first bio, unless C will be handed
-    /// the request.
-    bios: Option<Submitter<Dio>>,
+    pub(super) bios: Submitter<Dio>,
     travel: Travel,
-    pages: Pages,
     /// Bytes that were submitted, zeroed or copied.
     pub(super) size: isize,
-}
-
-/// A request that was submitted and is over.
-pub(super) enum Ended {
-    /// All bios have ended.
-    Counted(Unique<Dio>),
-    /// There was no bio, with this result.
-    WithoutBio(DioCompletion, Result, Pages),
 }
 
 /// The bios of one mapping.
@@ -94,18 +82,15 @@ impl<'r, 'a> Submission<'r, 'a> {
     pub(super) fn new(
         request: &'r mut Request<'a>,
         iocb: BusyIocb<DioOps>,
-        memory: &IovIter<'_>,
+        pages: Pages,
         prepared: Option<Prepared<Dio>>,
     ) -> Self {
         let bounced = request.flags.has(CallerFlags::BOUNCE);
         let travel = Travel::counted(request.transfer(), bounced, request.owed);
-        let pages = Pages::of(memory);
         Self {
-            bios: prepared.map(|prepared| prepared.start(travel.buffers(pages))),
+            bios: Submitter::new(iocb, travel.buffers(pages), prepared),
             request,
-            iocb,
             travel,
-            pages,
             size: 0,
         }
     }
@@ -126,14 +111,14 @@ impl<'r, 'a> Submission<'r, 'a> {
         while next? {
             let status = self.one_mapping(iter, memory);
             // Only a request of a single bio can be polled.
-            self.iocb.stop_polling();
+            self.bios.iocb().stop_polling();
             next = iter.next(status, ctx);
         }
         Ok(())
     }
 
     /// Ends submission, with this result, and waits for the bios if asked to.
-    pub(super) fn seal(self, result: Result, wait: bool) -> Result<Ended, Queued> {
+    pub(super) fn seal(self, result: Result, wait: bool) -> Result<Ended<Dio>, Queued> {
         let mut travel = self.travel;
         match self.request.durability {
             Durability::NotNeeded => {}
@@ -141,41 +126,26 @@ impl<'r, 'a> Submission<'r, 'a> {
             Durability::Flush => travel.owe(Owed::FLUSH),
         }
         let completion = DioCompletion {
-            iocb: self.iocb,
             size: self.size,
             counted: self.request.counted(self.size),
             done_before: self.request.done_before,
             travel,
             fsblock_aligned: self.request.flags.has(CallerFlags::FSBLOCK_ALIGNED),
         };
-        let Some(bios) = self.bios else {
-            return Ok(Ended::WithoutBio(completion, result, self.pages));
-        };
         if let Err(error) = result {
-            bios.record_error(error);
+            self.bios.record_error(error);
         }
-        let ended = if wait {
-            bios.wait(completion, self.request.ctx)
+        if wait {
+            Ok(self.bios.wait(completion, self.request.ctx))
         } else {
-            bios.seal(completion)?
-        };
-        Ok(Ended::Counted(ended))
+            self.bios.seal(completion)
+        }
     }
 
     /// Whether data goes to the device.
     #[inline]
     fn is_write(&self) -> bool {
         self.request.is_write()
-    }
-
-    /// Sees to it that there is the memory that the bios share. Fails with `ENOMEM`.
-    #[inline]
-    fn prepare(&mut self) -> Result {
-        if self.bios.is_none() {
-            let prepared = Prepared::new(self.request.ctx)?;
-            self.bios = Some(prepared.start(self.travel.buffers(self.pages)));
-        }
-        Ok(())
     }
 
     /// Does what the mapping at the iterator's position asks for, and moves the iterator on.
@@ -203,7 +173,7 @@ impl<'r, 'a> Submission<'r, 'a> {
             Mapping::Delalloc => {
                 // A page was dirtied through a mapping after the page cache was written back, and
                 // the file system has promised space for it. Direct I/O does not lock that out.
-                self.iocb.warn_collision();
+                self.bios.iocb().warn_collision();
                 Err(EIO)
             }
             Mapping::Unknown => {
@@ -287,7 +257,7 @@ impl<'r, 'a> Submission<'r, 'a> {
 
         let ctx = self.request.ctx;
         Ok(Plan {
-            template: Template::new(&self.iocb, extent, flags, alignment, ctx)?,
+            template: Template::new(self.bios.iocb(), extent, flags, alignment, ctx)?,
             zero_around,
             block_size: self.request.inode().block_size(),
             length,
@@ -309,12 +279,12 @@ impl<'r, 'a> Submission<'r, 'a> {
         if left == 0 {
             return (0, Ok(()));
         }
-        if let Err(error) = self.prepare() {
+        if let Err(error) = self.bios.prepare(self.request.ctx) {
             return (0, Err(error));
         }
         // What is completed elsewhere is not polled for.
         if self.travel.debt().is_some() {
-            self.iocb.stop_polling();
+            self.bios.iocb().stop_polling();
         }
         if plan.zero_around {
             let pad = decide::head_padding(pos, plan.block_size);
@@ -326,7 +296,7 @@ impl<'r, 'a> Submission<'r, 'a> {
 
         while left > 0 {
             // A bio that has failed already fails the request; more of them do not help.
-            if self.bios.as_ref().is_some_and(Submitter::has_failed) {
+            if self.bios.has_failed() {
                 return (copied, Ok(()));
             }
             match self.one_bio(memory, plan, pos, left) {
@@ -351,9 +321,7 @@ impl<'r, 'a> Submission<'r, 'a> {
             let pad = decide::tail_padding(pos, plan.block_size);
             if let Err(error) = self.zero_out(plan, pos, pad) {
                 // The data may be on its way: then it is the request that fails.
-                if let Some(bios) = &self.bios {
-                    bios.record_error(error);
-                }
+                self.bios.record_error(error);
                 result = Err(error);
             }
         }
@@ -373,12 +341,12 @@ impl<'r, 'a> Submission<'r, 'a> {
         let max = left as u64;
         match &self.travel {
             Travel::Simple(_) | Travel::Plain(_) | Travel::Deferred(..) => {
-                let mut bio = template.pin(&self.iocb, pos, memory, max)?;
+                let mut bio = template.pin(self.bios.iocb(), pos, memory, max)?;
                 bio.set_pages_dirty(self.request.ctx);
                 self.send(bio, plan, pos, left)
             }
             Travel::Bounce(..) => {
-                let bio = template.bounce(&self.iocb, pos, memory, max)?;
+                let bio = template.bounce(self.bios.iocb(), pos, memory, max)?;
                 self.send(bio, plan, pos, left)
             }
         }
@@ -407,17 +375,10 @@ impl<'r, 'a> Submission<'r, 'a> {
         }
         if bytes as usize != left {
             // Only a request of a single bio can be polled.
-            self.iocb.stop_polling();
+            self.bios.iocb().stop_polling();
         }
-        self.submit(bio, plan, pos)?;
+        template.submit(bio, &self.bios, pos)?;
         Ok(bytes)
-    }
-
-    /// Submits a bio.
-    fn submit<C: Fits>(&mut self, bio: Bio<C>, plan: &Plan<'_>, pos: i64) -> Result {
-        // It was asked for before the first bio.
-        let bios = self.bios.as_ref().ok_or(ENOMEM)?;
-        plan.template.submit(bio, bios, &mut self.iocb, pos)
     }
 
     /// Writes `len` zeroes at `pos`, so that the rest of a new block reads as zeroes.
@@ -426,7 +387,7 @@ impl<'r, 'a> Submission<'r, 'a> {
             return Ok(());
         }
         match plan.template.zeroes(pos, len, plan.block_size) {
-            Ok(bio) => self.submit(bio, plan, pos),
+            Ok(bio) => plan.template.submit(bio, &self.bios, pos),
             Err(error) => {
                 // Blocks that large do not exist yet. Rather fail than show old data.
                 warn_once!();

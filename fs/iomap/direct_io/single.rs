@@ -29,13 +29,17 @@ use super::{
     SINGLES, //
 };
 use kernel::{
-    block::bio::{
-        OpFlags,
-        MAX_VECS, //
+    block::{
+        bdev::BlockDevice,
+        bio::{
+            OpFlags,
+            MAX_VECS, //
+        },
     },
     iomap::{
         bio_set::{
             InFlight,
+            Refused,
             Unsubmitted,
             Wait, //
         },
@@ -121,7 +125,7 @@ impl Plan {
 #[inline(always)]
 pub(super) fn start(
     request: &Request<'_>,
-    mut iocb: BusyIocb<DioOps>,
+    iocb: BusyIocb<DioOps>,
     place: &Place,
     memory: &mut IovIter<'_>,
 ) -> Result<InFlight<DioCompletion>, BusyIocb<DioOps>> {
@@ -155,20 +159,22 @@ pub(super) fn start(
 
     let mark = memory.mark();
     // As many as there can be are as good as too many.
-    let Ok(mut bio) = SINGLES.alloc(bdev, memory, plan.flags, MAX_VECS - 1, Wait::Allowed(ctx))
-    else {
-        return Err(iocb);
+    let wait = Wait::Allowed(ctx);
+    let mut bio = match SINGLES.alloc(iocb, bdev, memory, plan.flags, MAX_VECS - 1, wait) {
+        Ok(bio) => bio,
+        Err((iocb, _)) => return Err(iocb),
     };
     bio.set_sector(extent.sector(pos));
-    bio.set_ioprio(iocb.ioprio());
-    bio.set_write_hint(inode);
-    if inode.is_encrypted() {
-        bio.set_crypt_ctx(inode, pos, ctx);
-    }
-    let bio = bio.pin(alignment);
-    let mut bio = match bio {
+    bio.set_ioprio();
+    bio.set_write_hint();
+    bio.set_crypt_ctx(pos, ctx);
+    let mut bio = match bio.pin(alignment) {
         Ok(bio) if u64::from(bio.size()) == len => bio,
-        _ => {
+        Ok(bio) => {
+            memory.rewind(mark, 0);
+            return Err(bio.into_iocb());
+        }
+        Err((iocb, _)) => {
             memory.rewind(mark, 0);
             return Err(iocb);
         }
@@ -176,21 +182,20 @@ pub(super) fn start(
     if request.is_write() {
         bio.account_write();
     }
-    let polled = iocb.flags().has(IocbFlags::HIPRI);
+    let polled = bio.iocb().flags().has(IocbFlags::HIPRI);
     if polled {
         if !plan.owed.is_nothing() {
             // What is completed elsewhere is not polled for.
-            iocb.stop_polling();
-        } else if !iocb.is_sync() {
-            bio.poll_for(&mut iocb);
+            bio.iocb().stop_polling();
+        } else if !bio.iocb().is_sync() {
+            bio.poll_for();
         }
     }
 
     // CAST: All of a request, which is at most `isize::MAX`.
     let size = bio.size() as isize;
-    let mut flight = bio.start(
+    let flight = bio.start(
         DioCompletion {
-            iocb,
             size,
             counted: request.counted(size),
             done_before: request.done_before,
@@ -201,7 +206,7 @@ pub(super) fn start(
     );
     if polled {
         // There is nothing more to poll for.
-        flight.header_mut().iocb.stop_polling();
+        flight.iocb().stop_polling();
     }
     Ok(flight)
 }
@@ -212,36 +217,39 @@ pub(super) fn start(
 /// The answer is `-ENOTBLK` if it does not fit, and has to be submitted like any other request.
 #[inline(always)]
 pub(crate) fn read(
-    mut iocb: BusyIocb<()>,
+    iocb: BusyIocb<()>,
     memory: &mut IovIter<'_>,
     place: &Place,
     ctx: MaySleep,
 ) -> Answer {
-    let mut bio = match read_bio(&iocb, memory, place, ctx) {
-        Ok(bio) => bio,
+    let extent = match check_read(&iocb, place, ctx) {
+        Ok(extent) => extent,
         Err(error) => return iocb.refuse(error),
     };
+    let mut bio = match read_bio(iocb, memory, place, extent, ctx) {
+        Ok(bio) => bio,
+        Err((iocb, error)) => return iocb.refuse(error),
+    };
     let size = bio.size();
-    if iocb.is_sync() {
-        let request = bio.submit_and_wait(SimpleRead { iocb, size }, ctx);
+    if bio.iocb().is_sync() {
+        let request = bio.submit_and_wait(SimpleRead { size }, ctx);
         return complete::finish_simple(request, ctx);
     }
-    if iocb.flags().has(IocbFlags::HIPRI) {
-        bio.poll_for(&mut iocb);
+    if bio.iocb().flags().has(IocbFlags::HIPRI) {
+        bio.poll_for();
     }
-    let queued = bio.submit(SimpleRead { iocb, size }, ctx);
+    let queued = bio.submit(SimpleRead { size }, ctx);
     trace::queued(place.inode(), || (place.pos(), place.remaining()));
     queued.answer()
 }
 
-/// Builds the bio of a simple read.
+/// Checks whether a simple read can be made from the mapping, which is returned with its device.
 #[inline(always)]
-fn read_bio(
+fn check_read<'a>(
     iocb: &BusyIocb<()>,
-    memory: &mut IovIter<'_>,
-    place: &Place,
+    place: &'a Place,
     ctx: MaySleep,
-) -> Result<Unsubmitted<SimpleRead>> {
+) -> Result<(Extent<'a>, &'a BlockDevice)> {
     let extent = match place.mapping() {
         Mapping::Mapped(extent) => extent,
         Mapping::Hole
@@ -257,14 +265,25 @@ fn read_bio(
     {
         return Err(ENOTBLK);
     }
-    let alignment = bdev.logical_block_size();
-    if !decide::is_aligned(place.pos(), place.remaining(), alignment) {
+    if !decide::is_aligned(place.pos(), place.remaining(), bdev.logical_block_size()) {
         return Err(EINVAL);
     }
     if !iocb.is_sync() {
         place.inode().ensure_dio_done_wq(ctx)?;
     }
-    trace::begin(iocb, memory, CallerFlags::empty(), 0);
+    Ok((extent, bdev))
+}
+
+/// Builds the bio of a simple read.
+#[inline(always)]
+fn read_bio(
+    iocb: BusyIocb<()>,
+    memory: &mut IovIter<'_>,
+    place: &Place,
+    (extent, bdev): (Extent<'_>, &BlockDevice),
+    ctx: MaySleep,
+) -> Result<Unsubmitted<SimpleRead>, Refused<SimpleRead>> {
+    trace::begin(&iocb, memory, CallerFlags::empty(), 0);
 
     // A device that cannot tell whether it would block refuses the flag.
     let (wait, flags) = if !place.is_nowait() {
@@ -274,8 +293,8 @@ fn read_bio(
         (Wait::Never, flags)
     };
     let flags = flags.with_if(iocb.is_sync(), OpFlags::SYNC);
-    let mut bio = SIMPLE_READS.alloc(bdev, memory, flags, MAX_VECS, wait)?;
+    let mut bio = SIMPLE_READS.alloc(iocb, bdev, memory, flags, MAX_VECS, wait)?;
     bio.set_sector(extent.sector(place.pos()));
-    bio.set_ioprio(iocb.ioprio());
-    bio.pin_all(alignment, place.remaining())
+    bio.set_ioprio();
+    bio.pin_all(bdev.logical_block_size(), place.remaining())
 }

@@ -20,16 +20,14 @@ use super::{
         Owed,
         Walk, //
     },
-    mapping::{
-        Ended, //
-        Submission,
-    },
+    mapping::Submission,
     single,
     travel::Transfer, //
 };
 use kernel::{
     block::{
         bdev::BlockDevice,
+        bio::Pages,
         plug::plugged, //
     },
     fs::inode::Inode,
@@ -56,6 +54,7 @@ use kernel::{
             MapOps, //
         },
         request::{
+            Ended,
             Prepared,
             Unique, //
         },
@@ -397,11 +396,12 @@ fn walk(
     first: Result<bool>,
 ) -> Answer {
     let ctx = request.ctx;
-    let submission = Submission::new(request, iocb, memory, None);
+    let pages = Pages::of(memory);
+    let submission = Submission::new(request, iocb, pages, None);
     match submit(submission, iter, memory, Some(first)) {
-        Ok(Ended::Counted(ended)) => complete::finish(ended, ctx),
-        Ok(Ended::WithoutBio(completion, result, pages)) => {
-            complete::finish_without_bio(completion, result, pages, ctx)
+        Ok((Ended::Bios(ended), _)) => complete::finish(ended, ctx),
+        Ok((Ended::WithoutBio(iocb, completion), result)) => {
+            complete::finish_without_bio(iocb, completion, result, pages, ctx)
         }
         Err(queued) => queued.answer(),
     }
@@ -437,23 +437,25 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Dio>, Answer> {
     let iocb = iocb.begin_dio();
     // CAST: Widening.
     Iter::over(ops, request.pos, len as u64, request.begin, |iter| {
-        let submission = Submission::new(&mut request, iocb, &memory, Some(prepared));
+        let pages = Pages::of(&memory);
+        let submission = Submission::new(&mut request, iocb, pages, Some(prepared));
         match submit(submission, iter, &mut memory, None) {
-            Ok(Ended::Counted(ended)) => Ok(ended),
+            Ok((Ended::Bios(ended), _)) => Ok(ended),
             // There was memory for it, so it is as if it had bios.
-            Ok(Ended::WithoutBio(completion, ..)) => Err(completion.iocb.refuse(ENOMEM)),
+            Ok((Ended::WithoutBio(iocb, _), _)) => Err(iocb.refuse(ENOMEM)),
             Err(queued) => Err(queued.answer()),
         }
     })
 }
 
-/// Builds and submits the bios of a request, and hands it over.
+/// Builds and submits the bios of a request, and hands it over. Returns what is left of it if it is
+/// over, and the result of the submission.
 fn submit(
     mut submission: Submission<'_, '_>,
     iter: &mut Iter<'_>,
     memory: &mut IovIter<'_>,
     first: Option<Result<bool>>,
-) -> Result<Ended, Queued> {
+) -> Result<(Ended<Dio>, Result), Queued> {
     let begin = memory.mark();
     let walked = plugged(|| submission.walk(iter, memory, first));
     submission.request.rewind(memory, begin, iter.pos());
@@ -462,14 +464,14 @@ fn submit(
     let nowait = submission.request.begin.has(BeginFlags::NOWAIT);
     let settled = decide::settle(walk_end(walked), submission.size, partial, nowait);
     let result = if settled.fails { walked } else { Ok(()) };
-    let wait = settled.waits || submission.request.waits(&submission.iocb);
+    let wait = settled.waits || submission.request.waits(submission.bios.iocb());
     let inode = submission.request.inode;
 
     let sealed = submission.seal(result, wait);
     if sealed.is_err() {
         trace::queued(inode, || (iter.pos(), iter.remaining()));
     }
-    sealed
+    Ok((sealed?, result))
 }
 
 /// Classifies how the walk has ended.

@@ -325,13 +325,16 @@ impl<C: Contents> Bio<C> {
         #[cfg(CONFIG_FS_ENCRYPTION_INLINE_CRYPT)]
         // SAFETY: The bio and the inode are valid, and the context may sleep.
         unsafe {
-            bindings::fscrypt_set_bio_crypt_ctx(
-                self.as_raw(),
-                inode.as_raw(),
-                pos,
-                GFP_KERNEL.as_raw(),
-            )
-        };
+            // One context is as many as a bio frees.
+            if (*self.as_raw()).bi_crypt_context.is_null() {
+                bindings::fscrypt_set_bio_crypt_ctx(
+                    self.as_raw(),
+                    inode.as_raw(),
+                    pos,
+                    GFP_KERNEL.as_raw(),
+                );
+            }
+        }
         #[cfg(not(CONFIG_FS_ENCRYPTION_INLINE_CRYPT))]
         let _ = (inode, pos);
     }

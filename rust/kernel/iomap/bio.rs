@@ -242,27 +242,28 @@ impl<'a> Template<'a> {
     ///
     /// `pos` is the byte of the file that the bio starts at. The file system may submit the bio in
     /// our place, and complete it before this returns. Fails with `EINVAL` if the end of a bio of this
-    /// request does not give back what this one holds, or if it is not of the file system's bio set.
+    /// request does not give back what this one holds, or if it is not of the file system's bio set;
+    /// and with `ENOMEM` if the request has no memory ([`Submitter::prepare`]).
     #[inline]
     pub fn submit<T: Exported, C: Fits>(
         &self,
         bio: Bio<C>,
         request: &Submitter<T>,
-        iocb: &mut BusyIocb<DioOps>,
         pos: i64,
     ) -> Result {
         // What a file system has in front of its bios is not there in others.
         if !bio.contents.fits(request.buffers()) || bio.pool() != self.set {
             return Err(EINVAL);
         }
+        let bio_ref = request.bio_ref().ok_or(ENOMEM)?;
         // SAFETY: The bio is ours; `end_io` takes the reference back from `bi_private`.
         unsafe {
-            (*bio.as_raw()).bi_private = request.bio_ref().into_raw();
+            (*bio.as_raw()).bi_private = bio_ref.into_raw();
             (*bio.as_raw()).bi_end_io = Some(end_io::<T>);
         }
         // SAFETY: The bio is complete.
-        if unsafe { self.send(bio.into_parts().0, iocb, pos) } {
-            request.set_polled(iocb);
+        if unsafe { self.send(bio.into_parts().0, request.iocb(), pos) } {
+            request.set_polled();
         }
         Ok(())
     }
@@ -272,7 +273,7 @@ impl<'a> Template<'a> {
     /// # Safety
     ///
     /// The bio must be complete, and must not be used afterwards.
-    unsafe fn send(&self, raw: *mut bindings::bio, iocb: &mut BusyIocb<DioOps>, pos: i64) -> bool {
+    unsafe fn send(&self, raw: *mut bindings::bio, iocb: &BusyIocb<DioOps>, pos: i64) -> bool {
         // A caller that waits in the kernel does not poll.
         let polled = iocb.flags().has(IocbFlags::HIPRI)
             && !iocb.is_sync()
@@ -309,8 +310,8 @@ impl<C: Contents> Bio<C> {
     /// Lets the caller poll for this bio, or takes the request out of polling if nobody can. Returns
     /// which.
     #[inline(always)]
-    pub(super) fn poll_for<O>(&mut self, iocb: &mut BusyIocb<O>) -> bool {
-        // SAFETY: The bio and the kiocb are ours.
+    pub(super) fn poll_for<O>(&mut self, iocb: &BusyIocb<O>) -> bool {
+        // SAFETY: The bio is ours, and nobody else writes to the kiocb.
         unsafe { poll_for(self.as_raw(), iocb.as_raw()) }
     }
 }
@@ -319,7 +320,7 @@ impl<C: Contents> Bio<C> {
 ///
 /// # Safety
 ///
-/// Nobody else may use the bio and the kiocb.
+/// Nobody else may use the bio, or write to the kiocb.
 #[cold]
 unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool {
     // SAFETY: Required of the caller.

@@ -52,7 +52,6 @@ use crate::{
     error::to_result,
     fs::inode::{
         DioDoneWq,
-        Inode,
         Puntable, //
     },
     iov::IovIter,
@@ -76,8 +75,8 @@ use core::{
 
 /// A request that fits in front of its only bio.
 pub trait Header: Send + Sized + 'static {
-    /// The work queue that the request is punted to.
-    fn queue(&self) -> Option<DioDoneWq<'_>>;
+    /// How the file system takes part in the request.
+    type Ops: Send + 'static;
 
     /// The request runs on the work queue that it was punted to.
     fn punted(request: Single<Self>, ctx: MaySleep);
@@ -94,15 +93,17 @@ pub trait GivenAway: Header {
     /// The request is over and went well; its bio is gone. Any context, the hard interrupt included.
     ///
     /// One that failed is punted instead.
-    fn went_well(self);
+    fn went_well(self, iocb: BusyIocb<Self::Ops>);
 }
 
 /// What lies in front of the bio, its end next to it: what is needed each time comes last, so that
 /// it shares no cache line with the rest.
 #[repr(C)]
-struct Pad<H> {
+struct Pad<H: Header> {
     /// Initialised when the request is punted, which few are.
     work: Opaque<bindings::work_struct>,
+    /// Written before the bio is submitted, as the header.
+    iocb: MaybeUninit<BusyIocb<H::Ops>>,
     header: MaybeUninit<H>,
     handshake: Handshake,
     /// What becomes of the pages when the bio has ended.
@@ -166,26 +167,28 @@ impl<H: Header> HeaderSet<H> {
         })
     }
 
-    /// Allocates a bio for `memory`, with at most `max_vecs` segments of its own.
+    /// Allocates a bio for `memory`, with at most `max_vecs` segments of its own, and for the request of
+    /// `iocb`, which it belongs to from now on. If that fails, the kiocb is given back.
     ///
     /// Fails with `EAGAIN` if that would mean to wait and must not, and with `ENOTBLK` if the memory may
     /// need more segments.
     #[inline(always)]
     pub fn alloc<'m, 'd>(
         &'static self,
+        iocb: BusyIocb<H::Ops>,
         bdev: &'m BlockDevice,
         memory: &'m mut IovIter<'d>,
         flags: OpFlags,
         max_vecs: u16,
         wait: Wait,
-    ) -> Result<Unfilled<'m, 'd, H>> {
+    ) -> Result<Unfilled<'m, 'd, H>, Refused<H>> {
         let gfp = match wait {
             Wait::Allowed(_) => GFP_KERNEL,
             Wait::Never => GFP_NOWAIT,
         };
         let vecs = memory.vecs_to_alloc();
         if max_vecs < MAX_VECS && vecs > max_vecs {
-            return Err(ENOTBLK);
+            return Err((iocb, ENOTBLK));
         }
         // SAFETY: The device is valid, and so is the bio set, as its constructor requires.
         let raw = unsafe {
@@ -197,15 +200,17 @@ impl<H: Header> HeaderSet<H> {
                 self.raw.get(),
             )
         };
-        let raw = NonNull::new(raw).ok_or(EAGAIN)?;
+        let Some(raw) = NonNull::new(raw) else {
+            return Err((iocb, EAGAIN));
+        };
         // SAFETY: The bio was allocated just now.
         let bio = unsafe { Bio::from_raw(raw) };
         // INVARIANT: The bio is from a set with front pad for `H`.
         Ok(Unfilled {
             bio,
+            iocb,
             bdev,
             memory,
-            _header: PhantomData,
         })
     }
 }
@@ -224,35 +229,39 @@ fn pad<H: Header>(bio: *mut bindings::bio) -> *mut Pad<H> {
 #[must_use]
 pub struct Unfilled<'m, 'd, H: Header> {
     bio: Bio<Empty>,
+    iocb: BusyIocb<H::Ops>,
     bdev: &'m BlockDevice,
     memory: &'m mut IovIter<'d>,
-    _header: PhantomData<H>,
 }
+
+/// The kiocb of a request that could not be put into a bio, and why.
+pub type Refused<H> = (BusyIocb<<H as Header>::Ops>, Error);
 
 impl<H: Header> Unfilled<'_, '_, H> {
     /// As [`Bio::pin`].
     #[inline(always)]
-    pub fn pin(self, alignment: u32) -> Result<Unsubmitted<H>> {
-        let bio = self.bio.pin(self.memory, self.bdev, alignment)?;
+    pub fn pin(self, alignment: u32) -> Result<Unsubmitted<H>, Refused<H>> {
+        let iocb = self.iocb;
+        let bio = match self.bio.pin(self.memory, self.bdev, alignment) {
+            Ok(bio) => bio,
+            Err(error) => return Err((iocb, error)),
+        };
         // SAFETY: By the invariants there is room in front of the bio.
         unsafe { (&raw mut (*pad::<H>(bio.as_raw())).pages).write(bio.pages()) };
         // INVARIANT: Written just now.
-        Ok(Unsubmitted {
-            bio,
-            _header: PhantomData,
-        })
+        Ok(Unsubmitted { bio, iocb })
     }
 
     /// As [`Unfilled::pin`], for the next `len` bytes of memory: fails with `ENOTBLK` and with the
     /// memory back where it was if the bio does not take them all.
     #[inline(always)]
-    pub fn pin_all(self, alignment: u32, len: u64) -> Result<Unsubmitted<H>> {
+    pub fn pin_all(self, alignment: u32, len: u64) -> Result<Unsubmitted<H>, Refused<H>> {
         let memory = self.memory.as_raw();
         let bio = self.pin(alignment)?;
         if u64::from(bio.size()) != len {
             // SAFETY: The iterator was advanced by so much just now.
             unsafe { bindings::iov_iter_revert(memory, bio.size() as usize) };
-            return Err(ENOTBLK);
+            return Err((bio.into_iocb(), ENOTBLK));
         }
         Ok(bio)
     }
@@ -263,22 +272,26 @@ impl<H: Header> Unfilled<'_, '_, H> {
         self.bio.set_sector(sector);
     }
 
-    /// As [`Bio::set_ioprio`].
+    /// Gives the bio the priority of the request.
     #[inline]
-    pub fn set_ioprio(&mut self, ioprio: u16) {
-        self.bio.set_ioprio(ioprio);
+    pub fn set_ioprio(&mut self) {
+        self.bio.set_ioprio(self.iocb.ioprio());
     }
 
-    /// As [`Bio::set_write_hint`].
+    /// Gives the bio the hint of the file about how long the data will last.
     #[inline]
-    pub fn set_write_hint(&mut self, inode: &Inode) {
-        self.bio.set_write_hint(inode);
+    pub fn set_write_hint(&mut self) {
+        self.bio.set_write_hint(self.iocb.inode());
     }
 
-    /// As [`Bio::set_crypt_ctx`].
+    /// Sets up inline encryption if the file is encrypted, for byte `pos` of it
+    /// (`fscrypt_set_bio_crypt_ctx()`).
     #[inline]
-    pub fn set_crypt_ctx(&mut self, inode: &Inode, pos: i64, ctx: MaySleep) {
-        self.bio.set_crypt_ctx(inode, pos, ctx);
+    pub fn set_crypt_ctx(&mut self, pos: i64, ctx: MaySleep) {
+        let inode = self.iocb.inode();
+        if inode.is_encrypted() {
+            self.bio.set_crypt_ctx(inode, pos, ctx);
+        }
     }
 }
 
@@ -290,10 +303,22 @@ impl<H: Header> Unfilled<'_, '_, H> {
 #[must_use]
 pub struct Unsubmitted<H: Header> {
     bio: Bio<Pinned>,
-    _header: PhantomData<H>,
+    iocb: BusyIocb<H::Ops>,
 }
 
 impl<H: Header> Unsubmitted<H> {
+    /// The kiocb of the request.
+    #[inline]
+    pub fn iocb(&self) -> &BusyIocb<H::Ops> {
+        &self.iocb
+    }
+
+    /// Gives the bio up, unsubmitted.
+    #[inline]
+    pub fn into_iocb(self) -> BusyIocb<H::Ops> {
+        self.iocb
+    }
+
     /// As [`Bio::size`].
     #[inline]
     pub fn size(&self) -> u32 {
@@ -314,8 +339,8 @@ impl<H: Header> Unsubmitted<H> {
 
     /// As [`Bio::poll_for`].
     #[inline]
-    pub fn poll_for<O>(&mut self, iocb: &mut BusyIocb<O>) {
-        self.bio.poll_for(iocb);
+    pub fn poll_for(&mut self) {
+        self.bio.poll_for(&self.iocb);
     }
 
     #[inline(always)]
@@ -330,6 +355,7 @@ impl<H: Header> Unsubmitted<H> {
         // SAFETY: By the invariants there is room in front of the bio. The bio is complete and given
         // up here; page locks may sleep, and so may the context.
         unsafe {
+            (&raw mut (*pad).iocb).write(MaybeUninit::new(self.iocb));
             (&raw mut (*pad).header).write(MaybeUninit::new(header));
             if (*pad).pages == Pages::Dirtied {
                 bindings::bio_set_pages_dirty(raw);
@@ -415,12 +441,12 @@ impl<H: Started> InFlight<H> {
         unsafe { &(*pad::<H>(self.bio)).handshake }
     }
 
-    /// The description of the request, to be changed.
+    /// The kiocb of the request.
     #[inline]
-    pub fn header_mut(&mut self) -> &mut H {
-        // SAFETY: By the invariants the request is not over, and the header is initialised. The end of
+    pub fn iocb(&self) -> &BusyIocb<H::Ops> {
+        // SAFETY: By the invariants the request is not over, and the kiocb is initialised. The end of
         // the bio does not look at it before the submission has left.
-        unsafe { (*pad::<H>(self.bio)).header.assume_init_mut() }
+        unsafe { (*pad::<H>(self.bio)).iocb.assume_init_ref() }
     }
 
     /// Leaves the request to its bio, which goes on with it when it ends. If it has ended by now,
@@ -503,30 +529,37 @@ impl<H: Header> Single<H> {
         unsafe { (*pad::<H>(self.bio)).header.assume_init_ref() }
     }
 
-    /// The description of the request, to be changed.
+    /// The kiocb and the description of the request.
     #[inline]
-    pub fn header_mut(&mut self) -> &mut H {
+    pub fn parts(&mut self) -> (&mut BusyIocb<H::Ops>, &mut H) {
+        let pad = pad::<H>(self.bio);
         // SAFETY: As in `header`, and the request is ours alone.
-        unsafe { (*pad::<H>(self.bio)).header.assume_init_mut() }
+        unsafe {
+            (
+                (*pad).iocb.assume_init_mut(),
+                (*pad).header.assume_init_mut(),
+            )
+        }
     }
 
-    /// Takes the description out of the bio, which is put when the second value is dropped.
+    /// Takes the kiocb and the description out of the bio, which is put when the third value is dropped.
     #[inline(always)]
-    pub fn into_parts(self) -> (H, Emptied) {
+    pub fn into_parts(self) -> (BusyIocb<H::Ops>, H, Emptied) {
         let bio = ManuallyDrop::new(self).bio;
-        // SAFETY: By the invariants the header is initialised; it is read once, as `self` ends.
-        let header = unsafe { (*pad::<H>(bio)).header.assume_init_read() };
+        let pad = pad::<H>(bio);
+        // SAFETY: By the invariants both are initialised; they are read once, as `self` ends.
+        let (iocb, header) = unsafe {
+            (
+                (*pad).iocb.assume_init_read(),
+                (*pad).header.assume_init_read(),
+            )
+        };
         // INVARIANT: Ours.
-        (header, Emptied(bio))
+        (iocb, header, Emptied(bio))
     }
 
-    /// As [`Single::into_parts`], with the bio put at once.
-    #[inline(always)]
-    pub fn into_header(self) -> H {
-        self.into_parts().0
-    }
-
-    /// Lets [`Header::punted`] go on with the request on [`Header::queue`], or on the system's queue.
+    /// Lets [`Header::punted`] go on with the request on the queue of the super block, or on the
+    /// system's queue.
     #[cold]
     pub fn punt(self) {
         Punted::<H, false>(self).punt();
@@ -553,7 +586,9 @@ struct Punted<H: Header, const HELD: bool>(Single<H>);
 
 impl<H: Header, const HELD: bool> Puntable for Punted<H, HELD> {
     fn queue(&self) -> Option<DioDoneWq<'_>> {
-        self.0.header().queue()
+        // SAFETY: As in `Single::header`.
+        let iocb = unsafe { (*pad::<H>(self.0.bio)).iocb.assume_init_ref() };
+        iocb.inode().dio_done_wq()
     }
 }
 
@@ -574,11 +609,16 @@ unsafe extern "C" fn end_given<H: GivenAway>(bio: *mut bindings::bio) {
         return Punted::<H, true>(request).punt();
     }
     let pad = pad::<H>(bio);
-    // SAFETY: The header was written before the bio was submitted, and is read once.
-    let header = unsafe { (*pad).header.assume_init_read() };
+    // SAFETY: Both were written before the bio was submitted, and are read once.
+    let (iocb, header) = unsafe {
+        (
+            (*pad).iocb.assume_init_read(),
+            (*pad).header.assume_init_read(),
+        )
+    };
     // SAFETY: What becomes of the pages was written before, too. The bio is ours, and gone afterwards.
     unsafe { bio::put_with_pages(bio, (*pad).pages) };
-    header.went_well();
+    header.went_well(iocb);
 }
 
 /// The end of a bio whose request is not over before the submission has left it.

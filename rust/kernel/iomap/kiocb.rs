@@ -224,7 +224,7 @@ impl<O> NewIocb<O> {
     /// Ends a request that was not begun, with this result: bytes, or a negative errno.
     #[inline]
     pub fn answer(self, result: isize) -> Answer {
-        Answer(result)
+        Answer::new(result)
     }
 
     /// As [`NewIocb::answer`], with an error.
@@ -452,7 +452,7 @@ impl DoneIocb {
     #[inline]
     pub fn answer(self, result: isize) -> Answer {
         let _ = ManuallyDrop::new(self);
-        Answer(result)
+        Answer::new(result)
     }
 }
 
@@ -470,8 +470,7 @@ impl Queued {
     /// Tells the caller (`-EIOCBQUEUED`).
     #[inline]
     pub fn answer(self) -> Answer {
-        // CAST: A small number.
-        Answer(-(bindings::EIOCBQUEUED as isize))
+        Answer(QUEUED)
     }
 }
 
@@ -479,7 +478,27 @@ impl Queued {
 #[must_use = "whoever waits for the request waits for ever"]
 pub struct Answer(isize);
 
+/// What tells the caller that `ki_complete()` will be called.
+// CAST: A small number.
+const QUEUED: isize = -(bindings::EIOCBQUEUED as isize);
+
 impl Answer {
+    /// A result that is known: `-EIOCBQUEUED` is none, and becomes `-EIO`.
+    #[inline]
+    fn new(result: isize) -> Self {
+        if result == QUEUED {
+            return Self::misled();
+        }
+        Self(result)
+    }
+
+    #[cold]
+    fn misled() -> Self {
+        crate::warn_on!(true);
+        // CAST: An errno fits.
+        Self(EIO.to_errno() as isize)
+    }
+
     /// Bytes, a negative errno, or `-EIOCBQUEUED`.
     #[inline]
     pub fn into_raw(self) -> isize {

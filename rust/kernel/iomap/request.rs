@@ -7,7 +7,7 @@
 //! follows from the type of the handle:
 //!
 //! ```text
-//!  Prepared --start()--> Submitter --seal()--+--> Ok(Unique)       all bios ended
+//!  kiocb ------new()---> Submitter --seal()--+--> Ok(Unique)       all bios ended
 //!                            |               +--> Err(Queued)      the last bio owns it
 //!                            |
 //!                            +----wait()----------> Unique         once all bios have ended
@@ -19,10 +19,11 @@
 //!                                                                  or the submitter has it
 //! ```
 //!
-//! * [`Prepared`]: allocated, no bio yet. Dropping it frees it.
-//! * [`Submitter`]: the submission. It alone can make references for bios, and ends by sealing the request: the
-//!   description of what was submitted becomes part of the request and belongs to whoever
-//!   completes it.
+//! * [`Prepared`]: the memory that the bios share. Dropping it frees it.
+//! * [`Submitter`]: the submission, which owns the kiocb. It alone can make references for bios, and
+//!   ends by sealing the request: the kiocb and the description of what was submitted become part of
+//!   the request and belong to whoever completes it. So the kiocb cannot be completed while a bio is in
+//!   flight.
 //! * [`BioRef`]: one bio in flight, which knows how it was filled and may record an error.
 //! * [`Unique`]: the request after its last reference. Nobody else can see it.
 //!
@@ -37,9 +38,10 @@ use super::{
         Protocol, //
     },
     kiocb::{
-        Iocb,
+        BusyIocb,
         Queued, //
     },
+    ops::DioOps, //
 };
 use crate::{
     alloc::flags::GFP_KERNEL,
@@ -81,9 +83,6 @@ pub trait Operations: Sized + 'static {
 
     /// Where the memory of such requests comes from.
     fn cache() -> &'static Cache<Self>;
-
-    /// The kiocb of the request, which names its work queue and is polled.
-    fn iocb(sealed: &Self::Sealed) -> Option<&Iocb>;
 
     /// The last bio of the request has ended. Any context, the hard interrupt included.
     fn ended(request: Unique<Self>);
@@ -186,14 +185,14 @@ struct Inner<T: Operations> {
     /// How its bios were filled.
     buffers: Buffers,
     /// Written by `Submitter::seal`, before the submission drops its reference.
-    sealed: UnsafeCell<MaybeUninit<T::Sealed>>,
+    sealed: UnsafeCell<MaybeUninit<(BusyIocb<DioOps>, T::Sealed)>>,
     /// The last bio was ended by a worker for ioends. Written by who has the last reference.
     at_ioend: UnsafeCell<bool>,
     /// Initialised when the request is punted, which few are.
     work: Opaque<bindings::work_struct>,
 }
 
-/// A request without bios.
+/// The memory of a request, which has no bio yet.
 ///
 /// # Invariants
 ///
@@ -224,19 +223,6 @@ impl<T: Operations> Prepared<T> {
         // INVARIANT: Just initialised.
         Ok(Self(inner))
     }
-
-    /// Begins submission, of bios that are all filled alike.
-    #[inline]
-    pub fn start(self, buffers: Buffers) -> Submitter<T> {
-        let inner = ManuallyDrop::new(self).0;
-        // SAFETY: The memory is ours. `sealed` and `work` may stay uninitialised.
-        unsafe { (&raw mut (*inner.as_ptr()).buffers).write(buffers) };
-        Submitter {
-            inner,
-            bio_refs: Cell::new(0),
-            polled: Cell::new(ptr::null_mut()),
-        }
-    }
 }
 
 /// The submission of a request.
@@ -245,14 +231,17 @@ impl<T: Operations> Prepared<T> {
 ///
 /// # Invariants
 ///
-/// Owns all references that are not in a share, and `bio_refs` is the number of shares that were made.
-/// The request is not sealed.
+/// Owns all references that no bio has, and `bio_refs` is the number of those that were given to bios.
+/// The request is not sealed. `iocb` is dropped by nobody else.
 #[must_use = "a request must be sealed"]
 pub struct Submitter<T: Operations> {
-    inner: NonNull<Inner<T>>,
+    iocb: ManuallyDrop<BusyIocb<DioOps>>,
+    /// The memory that the bios share: none before the first, unless C will be handed the request.
+    inner: Option<NonNull<Inner<T>>>,
+    buffers: Buffers,
     bio_refs: Cell<i32>,
-    /// The kiocb by which one of the bios has to be polled for, or NULL.
-    polled: Cell<*mut bindings::kiocb>,
+    /// Whether one of the bios has to be polled for.
+    polled: Cell<bool>,
 }
 
 impl<T: Operations> Drop for Submitter<T> {
@@ -263,52 +252,99 @@ impl<T: Operations> Drop for Submitter<T> {
 }
 
 impl<T: Operations> Submitter<T> {
+    /// Begins the submission of the request of `iocb`, of bios that are all filled alike. Its memory is
+    /// allocated already, or will be by [`Submitter::prepare`].
     #[inline]
-    fn inner(&self) -> &Inner<T> {
+    pub fn new(iocb: BusyIocb<DioOps>, buffers: Buffers, prepared: Option<Prepared<T>>) -> Self {
+        let mut this = Self {
+            iocb: ManuallyDrop::new(iocb),
+            inner: None,
+            buffers,
+            bio_refs: Cell::new(0),
+            polled: Cell::new(false),
+        };
+        if let Some(prepared) = prepared {
+            this.set_memory(prepared);
+        }
+        this
+    }
+
+    /// Sees to it that there is the memory that the bios share. Fails with `ENOMEM`.
+    #[inline]
+    pub fn prepare(&mut self, ctx: MaySleep) -> Result {
+        if self.inner.is_none() {
+            self.set_memory(Prepared::new(ctx)?);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn set_memory(&mut self, prepared: Prepared<T>) {
+        let inner = ManuallyDrop::new(prepared).0;
+        // SAFETY: The memory is ours. `sealed` and `work` may stay uninitialised.
+        unsafe { (&raw mut (*inner.as_ptr()).buffers).write(self.buffers) };
+        self.inner = Some(inner);
+    }
+
+    /// The kiocb of the request.
+    #[inline]
+    pub fn iocb(&self) -> &BusyIocb<DioOps> {
+        &self.iocb
+    }
+
+    #[inline]
+    fn protocol(&self) -> Option<&Protocol> {
         // SAFETY: Our reference keeps the request.
-        unsafe { self.inner.as_ref() }
+        self.inner
+            .map(|inner| unsafe { &(*inner.as_ptr()).protocol })
     }
 
     /// How the bios are filled.
     #[inline]
     pub(super) fn buffers(&self) -> Buffers {
-        self.inner().buffers
+        self.buffers
     }
 
-    /// Notes that one of the bios has to be polled for by `iocb`.
+    /// Notes that one of the bios has to be polled for.
     #[inline]
-    pub(super) fn set_polled(&self, iocb: &Iocb) {
-        self.polled.set(iocb.as_raw());
+    pub(super) fn set_polled(&self) {
+        self.polled.set(true);
     }
 
-    /// Makes the reference of a bio that is about to be submitted.
+    /// Makes the reference of a bio that is about to be submitted, if there is the memory that bios
+    /// share.
     #[inline]
-    pub(super) fn bio_ref(&self) -> BioRef<T> {
+    pub(super) fn bio_ref(&self) -> Option<BioRef<T>> {
+        let inner = self.inner?;
         // OVERFLOW: The memory for so many bios does not exist.
         self.bio_refs.set(self.bio_refs.get().wrapping_add(1));
         // INVARIANT: One of ours.
-        BioRef { inner: self.inner }
+        Some(BioRef { inner })
     }
 
     /// Whether a bio has failed already.
     #[inline]
     pub fn has_failed(&self) -> bool {
-        self.inner().protocol.has_failed()
+        self.protocol().is_some_and(Protocol::has_failed)
     }
 
-    /// Records an error of the submission. The first error of a request wins.
+    /// Records an error of the submission. The first error of a request wins. It is for nobody if there
+    /// is no bio.
     #[inline]
     pub fn record_error(&self, error: Error) {
-        self.inner().protocol.record_error(error.to_errno());
+        if let Some(protocol) = self.protocol() {
+            protocol.record_error(error.to_errno());
+        }
     }
 
     /// Ends submission: the last bio to end completes the request, unless all have ended by now.
     #[inline]
-    pub fn seal(self, sealed: T::Sealed) -> Result<Unique<T>, Queued> {
+    pub fn seal(self, sealed: T::Sealed) -> Result<Ended<T>, Queued> {
         match self.hand_over(sealed, None::<fn() -> *mut c_void>) {
+            Ok((_, AtSeal::Nothing | AtSeal::Waiting)) => Err(Queued::new()),
             // INVARIANT: Only our references were left, and the request was sealed.
-            (inner, AtSeal::Request) => Ok(Unique { inner }),
-            (_, AtSeal::Nothing | AtSeal::Waiting) => Err(Queued::new()),
+            Ok((inner, AtSeal::Request)) => Ok(Ended::Bios(Unique { inner })),
+            Err((iocb, sealed)) => Ok(Ended::WithoutBio(iocb, sealed)),
         }
     }
 
@@ -316,22 +352,20 @@ impl<T: Operations> Submitter<T> {
     ///
     /// A polled bio ends only if somebody looks for it. The caller of the request does not, as long
     /// as we wait, so we do.
-    pub fn wait(self, sealed: T::Sealed, ctx: MaySleep) -> Unique<T> {
-        let polled = match T::iocb(&sealed) {
-            Some(iocb) if self.polled.get() == iocb.as_raw() => Some(iocb.as_raw()),
-            _ => None,
-        };
+    pub fn wait(self, sealed: T::Sealed, ctx: MaySleep) -> Ended<T> {
+        let polled = self.polled.get().then_some(self.iocb.as_raw());
         let task = || crate::task::Task::current_raw().cast::<c_void>();
         let inner = match self.hand_over(sealed, Some(task)) {
-            (inner, AtSeal::Request) => inner,
-            (inner, AtSeal::Nothing | AtSeal::Waiting) => {
+            Ok((inner, AtSeal::Request)) => inner,
+            Ok((inner, AtSeal::Nothing | AtSeal::Waiting)) => {
                 // SAFETY: The last bio leaves the request to us, so it is valid, and its kiocb.
                 unsafe { sleep(&inner.as_ref().protocol, polled, ctx) };
                 inner
             }
+            Err((iocb, sealed)) => return Ended::WithoutBio(iocb, sealed),
         };
         // INVARIANT: The last reference is gone, and its owner has left the request to us.
-        Unique { inner }
+        Ended::Bios(Unique { inner })
     }
 
     #[inline(always)]
@@ -339,16 +373,28 @@ impl<T: Operations> Submitter<T> {
         self,
         sealed: T::Sealed,
         waiter: Option<impl FnOnce() -> *mut c_void>,
-    ) -> (NonNull<Inner<T>>, AtSeal) {
-        let this = ManuallyDrop::new(self);
-        let inner = this.inner;
+    ) -> Result<(NonNull<Inner<T>>, AtSeal), (BusyIocb<DioOps>, T::Sealed)> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped, and its kiocb is taken only here.
+        let sealed = (unsafe { ManuallyDrop::take(&mut this.iocb) }, sealed);
+        let Some(inner) = this.inner else {
+            return Err(sealed);
+        };
         // SAFETY: Our references were not dropped yet. By the invariants `sealed` was not written
         // before, and only the owner of the last reference looks at it.
         unsafe { (*inner.as_ref().sealed.get()).write(sealed) };
         // SAFETY: As above. The protocol does not look at the request after it has dropped them.
         let protocol = &unsafe { inner.as_ref() }.protocol;
-        (inner, protocol.seal(this.bio_refs.get(), waiter))
+        Ok((inner, protocol.seal(this.bio_refs.get(), waiter)))
     }
+}
+
+/// A request that was submitted and is over.
+pub enum Ended<T: Operations> {
+    /// All bios have ended.
+    Bios(Unique<T>),
+    /// There was none, so it has no memory.
+    WithoutBio(BusyIocb<DioOps>, T::Sealed),
 }
 
 /// Sleeps until the request has been handed back, and polls for its bios meanwhile if `polled`.
@@ -508,16 +554,17 @@ impl<T: Operations> Unique<T> {
         to_result(self.inner().protocol.error())
     }
 
-    /// What submission has left behind.
+    /// The kiocb, and what submission has left behind.
     #[inline]
-    pub fn sealed(&mut self) -> &mut T::Sealed {
+    pub fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut T::Sealed) {
         // SAFETY: By the invariants the request is sealed and ours alone.
-        unsafe { (*self.inner().sealed.get()).assume_init_mut() }
+        let (iocb, sealed) = unsafe { (*self.inner().sealed.get()).assume_init_mut() };
+        (iocb, sealed)
     }
 
-    /// Frees the request and returns what submission has left behind.
+    /// Frees the request and returns its kiocb and what submission has left behind.
     #[inline]
-    pub fn into_sealed(self) -> T::Sealed {
+    pub fn into_parts(self) -> (BusyIocb<DioOps>, T::Sealed) {
         let inner = ManuallyDrop::new(self).inner;
         // SAFETY: By the invariants the request is sealed and ours alone. It is freed, so it is read once.
         unsafe {
@@ -576,8 +623,8 @@ struct Punted<T: Operations>(Unique<T>);
 impl<T: Operations> Puntable for Punted<T> {
     fn queue(&self) -> Option<DioDoneWq<'_>> {
         // SAFETY: By the invariants the request is sealed and ours alone.
-        let sealed = unsafe { (*self.0.inner().sealed.get()).assume_init_ref() };
-        T::iocb(sealed)?.inode().dio_done_wq()
+        let (iocb, _) = unsafe { (*self.0.inner().sealed.get()).assume_init_ref() };
+        iocb.inode().dio_done_wq()
     }
 }
 

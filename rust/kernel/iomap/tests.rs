@@ -14,10 +14,19 @@ use super::{
         Iter,
         Mapping, //
     },
-    kiocb::Iocb,
-    ops::MapOps,
+    kiocb::{
+        BusyIocb,
+        NewIocb,
+        Queued, //
+    },
+    ops::{
+        DioOps,
+        MapOps, //
+    },
     request::{
+        BioRef,
         Cache,
+        Ended,
         Operations,
         Prepared,
         Submitter,
@@ -35,6 +44,7 @@ use crate::{
     prelude::*,
     sync::{
         atomic::{
+            Atomic,
             AtomicFlag,
             Relaxed, //
         },
@@ -66,10 +76,6 @@ impl Operations for Probe {
         &CACHE
     }
 
-    fn iocb(_seal: &Seal) -> Option<&Iocb> {
-        None
-    }
-
     fn ended(request: Unique<Self>) {
         request.punt();
     }
@@ -79,7 +85,7 @@ impl Operations for Probe {
     }
 
     fn punted(request: Unique<Self>, _ctx: MaySleep) {
-        request.into_sealed().done.complete_all();
+        over(request).done.complete_all();
     }
 }
 
@@ -95,6 +101,77 @@ fn seal(value: u32) -> Result<Seal> {
     })
 }
 
+/// A kiocb of a file of which there is nothing but what is looked at here.
+#[repr(C)]
+struct File {
+    iocb: Opaque<bindings::kiocb>,
+    file: Opaque<bindings::file>,
+    inode: Opaque<bindings::inode>,
+    sb: Opaque<bindings::super_block>,
+}
+
+/// The kiocb of a request, which [`over`] ends.
+fn iocb() -> Result<BusyIocb<DioOps>> {
+    let file = File {
+        iocb: Opaque::zeroed(),
+        file: Opaque::zeroed(),
+        inode: Opaque::zeroed(),
+        sb: Opaque::zeroed(),
+    };
+    let file = KBox::into_raw(KBox::new(file, GFP_KERNEL)?);
+    // SAFETY: All of it is valid until `over` frees it.
+    unsafe {
+        (*(*file).iocb.get()).ki_filp = (*file).file.get();
+        (*(*file).file.get()).f_inode = (*file).inode.get();
+        (*(*file).inode.get()).i_sb = (*file).sb.get();
+        Ok(NewIocb::from_raw((*file).iocb.get(), DioOps::none()).begin_dio())
+    }
+}
+
+/// Ends a request, and its kiocb with it.
+fn over<T: Operations>(request: Unique<T>) -> T::Sealed {
+    let (iocb, sealed) = request.into_parts();
+    end(iocb);
+    sealed
+}
+
+fn end(iocb: BusyIocb<DioOps>) {
+    let file = iocb.as_raw().cast::<File>();
+    let (iocb, _) = iocb.end_io(0, 0, EndIoFlags::empty);
+    iocb.end_dio().answer(0).into_raw();
+    // SAFETY: From `iocb`, and nobody looks at it any more.
+    let file = unsafe { KBox::from_raw(file) };
+    // SAFETY: Nobody else changes the count.
+    let left = unsafe { Atomic::from_ptr(&raw mut (*file.inode.get()).i_dio_count.counter) };
+    assert_eq!(left.load(Relaxed), 0);
+}
+
+/// The request, which has bios or the memory for them.
+fn ended<T: Operations>(ended: Ended<T>) -> Result<Unique<T>> {
+    match ended {
+        Ended::Bios(request) => Ok(request),
+        Ended::WithoutBio(iocb, _) => {
+            end(iocb);
+            Err(EINVAL)
+        }
+    }
+}
+
+/// As [`ended`], of a request that was not left to its bios.
+fn sealed<T: Operations>(sealed: Result<Ended<T>, Queued>) -> Result<Unique<T>> {
+    match sealed {
+        Ok(request) => ended(request),
+        Err(queued) => {
+            queued.answer().into_raw();
+            Err(EINVAL)
+        }
+    }
+}
+
+fn bio_ref<T: Operations>(submitter: &Submitter<T>) -> Result<BioRef<T>> {
+    submitter.bio_ref().ok_or(ENOMEM)
+}
+
 static CACHE: Cache<Probe> = Cache::new();
 static CACHE_READY: AtomicFlag = AtomicFlag::new(false);
 
@@ -103,7 +180,9 @@ fn start() -> Result<Submitter<Probe>> {
         // SAFETY: The first test comes here first, and KUnit runs one at a time.
         unsafe { CACHE.init(c"iomap_dio_kunit")? };
     }
-    Ok(Prepared::<Probe>::new(ctx())?.start(Buffers::ZeroCopy(Pages::Dirtied)))
+    let prepared = Prepared::<Probe>::new(ctx())?;
+    let buffers = Buffers::ZeroCopy(Pages::Dirtied);
+    Ok(Submitter::new(iocb()?, buffers, Some(prepared)))
 }
 
 /// Requests of which each has another cache than the one before.
@@ -123,20 +202,16 @@ impl Operations for Fickle {
         }
     }
 
-    fn iocb(_sealed: &()) -> Option<&Iocb> {
-        None
-    }
-
     fn ended(request: Unique<Self>) {
-        request.into_sealed()
+        over(request)
     }
 
     fn ioend_ended(request: Unique<Self>, _ctx: MaySleep) {
-        request.into_sealed()
+        over(request)
     }
 
     fn punted(request: Unique<Self>, _ctx: MaySleep) {
-        request.into_sealed()
+        over(request)
     }
 }
 
@@ -196,59 +271,83 @@ mod cases {
     #[test]
     fn request_without_bios_is_the_submitters() -> Result {
         let submitter = start()?;
-        let Ok(mut request) = submitter.seal(seal(1)?) else {
-            return Err(EINVAL);
-        };
+        let mut request = sealed(submitter.seal(seal(1)?))?;
         assert_eq!(request.pages(), Pages::Dirtied);
         assert!(request.result().is_ok());
-        assert_eq!(request.sealed().value, 1);
-        assert_eq!(request.into_sealed().value, 1);
+        assert_eq!(request.parts().1.value, 1);
+        assert_eq!(over(request).value, 1);
 
         // Also if the submitter would have waited.
         let submitter = start()?;
-        assert_eq!(submitter.wait(seal(2)?, ctx()).into_sealed().value, 2);
+        assert_eq!(over(ended(submitter.wait(seal(2)?, ctx()))?).value, 2);
+        Ok(())
+    }
+
+    #[test]
+    fn request_without_memory_is_its_kiocb() -> Result {
+        let buffers = Buffers::ZeroCopy(Pages::LeftAlone);
+        for wait in [false, true] {
+            let submitter = Submitter::<Probe>::new(iocb()?, buffers, None);
+            assert!(submitter.bio_ref().is_none());
+            submitter.record_error(EIO);
+            assert!(!submitter.has_failed());
+            let ended = if wait {
+                submitter.wait(seal(1)?, ctx())
+            } else {
+                submitter.seal(seal(1)?).map_err(|_| EINVAL)?
+            };
+            let Ended::WithoutBio(iocb, seal) = ended else {
+                return Err(EINVAL);
+            };
+            end(iocb);
+            assert_eq!(seal.value, 1);
+        }
+        let mut submitter = Submitter::<Probe>::new(iocb()?, buffers, None);
+        submitter.prepare(ctx())?;
+        submitter.prepare(ctx())?;
+        submitter.record_error(EIO);
+        assert!(submitter.has_failed());
+        assert_eq!(over(sealed(submitter.seal(seal(2)?))?).value, 2);
         Ok(())
     }
 
     #[test]
     fn last_bio_owns_a_queued_request() -> Result {
         let submitter = start()?;
-        let (first, last) = (submitter.bio_ref(), submitter.bio_ref());
+        let (first, last) = (bio_ref(&submitter)?, bio_ref(&submitter)?);
         assert!(first.finish(false).is_none());
         assert!(submitter.seal(seal(2)?).is_err());
         let request = last.finish(false).ok_or(EINVAL)?;
-        assert_eq!(request.into_sealed().value, 2);
+        assert_eq!(over(request).value, 2);
         Ok(())
     }
 
     #[test]
     fn bios_that_end_early_leave_the_request_alone() -> Result {
         let submitter = start()?;
-        assert!(submitter.bio_ref().finish(false).is_none());
-        assert!(submitter.bio_ref().finish(false).is_none());
-        let Ok(request) = submitter.seal(seal(3)?) else {
-            return Err(EINVAL);
-        };
-        assert_eq!(request.into_sealed().value, 3);
+        assert!(bio_ref(&submitter)?.finish(false).is_none());
+        assert!(bio_ref(&submitter)?.finish(false).is_none());
+        let request = sealed(submitter.seal(seal(3)?))?;
+        assert_eq!(over(request).value, 3);
         Ok(())
     }
 
     #[test]
     fn last_bio_says_where_it_ended() -> Result {
         let submitter = start()?;
-        let (first, last) = (submitter.bio_ref(), submitter.bio_ref());
+        let (first, last) = (bio_ref(&submitter)?, bio_ref(&submitter)?);
         assert!(first.finish(true).is_none());
         assert!(submitter.seal(seal(8)?).is_err());
         let request = last.finish(false).ok_or(EINVAL)?;
         assert!(!request.at_ioend());
-        drop(request.into_sealed());
+        drop(over(request));
 
         let submitter = start()?;
-        let last = submitter.bio_ref();
+        let last = bio_ref(&submitter)?;
         assert!(submitter.seal(seal(9)?).is_err());
         let request = last.finish(true).ok_or(EINVAL)?;
         assert!(request.at_ioend());
-        drop(request.into_sealed());
+        drop(over(request));
         Ok(())
     }
 
@@ -263,10 +362,9 @@ mod cases {
         for _ in 0..8 {
             drop(Prepared::<Fickle>::new(ctx())?);
             let prepared = Prepared::<Fickle>::new(ctx())?;
-            let Ok(request) = prepared.start(Buffers::ZeroCopy(Pages::LeftAlone)).seal(()) else {
-                return Err(EINVAL);
-            };
-            request.into_sealed();
+            let buffers = Buffers::ZeroCopy(Pages::LeftAlone);
+            let request = sealed(Submitter::new(iocb()?, buffers, Some(prepared)).seal(()))?;
+            over(request);
         }
         Ok(())
     }
@@ -275,16 +373,14 @@ mod cases {
     fn first_error_wins() -> Result {
         let submitter = start()?;
         assert!(!submitter.has_failed());
-        let bio_ref = submitter.bio_ref();
+        let bio_ref = bio_ref(&submitter)?;
         bio_ref.record_error(EIO);
         assert!(submitter.has_failed() && bio_ref.has_failed());
         submitter.record_error(EINVAL);
         assert!(bio_ref.finish(false).is_none());
-        let Ok(request) = submitter.seal(seal(4)?) else {
-            return Err(EINVAL);
-        };
+        let request = sealed(submitter.seal(seal(4)?))?;
         assert_eq!(request.result().err(), Some(EIO));
-        drop(request.into_sealed());
+        drop(over(request));
         Ok(())
     }
 
@@ -293,7 +389,7 @@ mod cases {
         // Often enough that both orders of the race occur.
         for round in 0..200 {
             let submitter = start()?;
-            let bio_ref = submitter.bio_ref();
+            let bio_ref = bio_ref(&submitter)?;
             workqueue::system().try_spawn(GFP_KERNEL, move || {
                 if round % 2 == 0 {
                     bio_ref.record_error(EIO);
@@ -302,9 +398,9 @@ mod cases {
                 // is known all the same, if it was the last.
                 drop(bio_ref.finish(true));
             })?;
-            let request = submitter.wait(seal(round)?, ctx());
+            let request = ended(submitter.wait(seal(round)?, ctx()))?;
             assert_eq!(request.result().is_err(), round % 2 == 0);
-            assert_eq!(request.into_sealed().value, round);
+            assert_eq!(over(request).value, round);
         }
         Ok(())
     }
@@ -312,11 +408,9 @@ mod cases {
     #[test]
     fn punted_request_runs_on_the_queue() -> Result {
         let submitter = start()?;
-        let sealed = seal(6)?;
-        let done = sealed.done.clone();
-        let Ok(request) = submitter.seal(sealed) else {
-            return Err(EINVAL);
-        };
+        let seal = seal(6)?;
+        let done = seal.done.clone();
+        let request = sealed(submitter.seal(seal))?;
         // It has no queue of its own, so it is the system's.
         request.punt();
         done.wait_for_completion();

@@ -6,9 +6,9 @@ use kernel::{
     iomap::{
         kiocb::Queued,
         request::{
+            Ended,
             Operations,
-            Submitter,
-            Unique, //
+            Submitter, //
         },
     },
     task::MaySleep, //
@@ -19,7 +19,7 @@ pub fn while_waiting<T: Operations>(
     request: Submitter<T>,
     sealed: T::Sealed,
     ctx: MaySleep,
-) -> Unique<T> {
+) -> Ended<T> {
     let ended = request.wait(sealed, ctx);
     request.record_error(EIO); //~ E0382 request
     ended
@@ -31,20 +31,20 @@ pub fn left_and_waited<T: Operations>(
     sealed: T::Sealed,
     other: T::Sealed,
     ctx: MaySleep,
-) -> Result<Unique<T>, Queued> {
+) -> Result<Ended<T>, Queued> {
     let left = request.seal(sealed);
     let _ended = request.wait(other, ctx); //~ E0382 request
     left
 }
 
 /// A request that may have bios in flight is not freed.
-pub fn freed<T: Operations>(request: Submitter<T>, sealed: T::Sealed) -> Result<Unique<T>, Queued> {
-    let _sealed = request.into_sealed(); //~ E0599 into_sealed
+pub fn freed<T: Operations>(request: Submitter<T>, sealed: T::Sealed) -> Result<Ended<T>, Queued> {
+    let _sealed = request.into_parts(); //~ E0599 into_parts
     request.seal(sealed)
 }
 
 /// Nor is one that was left.
 pub fn freed_after(queued: Queued) -> isize {
-    let _sealed = queued.into_sealed(); //~ E0599 into_sealed
+    let _sealed = queued.into_parts(); //~ E0599 into_parts
     queued.answer().into_raw()
 }

@@ -22,8 +22,8 @@ use kernel::{
 };
 
 /// A bio has no submission of its own.
-pub fn alone<T: Operations>(bio: Bio<Pinned>, request: &Submitter<T>, iocb: &mut BusyIocb<DioOps>) {
-    bio.submit(request, iocb, 0); //~ E0599 submit
+pub fn alone<T: Operations>(bio: Bio<Pinned>, request: &Submitter<T>) {
+    bio.submit(request, 0); //~ E0599 submit
 }
 
 /// A template does not change.
@@ -41,9 +41,8 @@ pub fn after<T: Exported>(
     template: &Template<'_>,
     bio: Bio<Pinned>,
     request: &Submitter<T>,
-    iocb: &mut BusyIocb<DioOps>,
 ) -> Result {
-    template.submit(bio, request, iocb, 0)?;
+    template.submit(bio, request, 0)?;
     bio.account_write(); //~ E0382 bio
     Ok(())
 }

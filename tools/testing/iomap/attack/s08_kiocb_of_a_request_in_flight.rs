@@ -1,39 +1,65 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S8: the kiocb of a request in flight may be freed, so nobody polls for it.
+//! S8: the kiocb of a request belongs to the request while its bios may be in flight, so nobody ends it,
+//! or polls for it once it may be freed.
 
 use kernel::{
     iomap::{
+        bio::Buffers,
         bio_set::{
+            Header,
             InFlight,
-            Started, //
+            Started,
+            Unsubmitted, //
         },
-        kiocb::{
-            BusyIocb,
-            Queued, //
-        },
+        flags::EndIoFlags,
+        kiocb::BusyIocb,
         ops::DioOps,
         request::{
             Operations,
-            Submitter,
-            Unique, //
+            Submitter, //
         },
     },
     task::MaySleep, //
 };
 
-/// The kiocb goes with the request.
-pub fn polled<T: Operations<Sealed = BusyIocb<DioOps>>>(
-    request: Submitter<T>,
-    mut iocb: BusyIocb<DioOps>,
-) -> Result<Unique<T>, Queued> {
-    let sealed = request.seal(iocb);
-    iocb.clear_polled_bio(); //~ E0382 iocb
-    sealed
+/// Whoever began a submission with a kiocb does not have it any more.
+pub fn begun<T: Operations>(iocb: BusyIocb<DioOps>, buffers: Buffers) -> Submitter<T> {
+    let request = Submitter::new(iocb, buffers, None);
+    let _told = iocb.end_io(0, 0, EndIoFlags::empty); //~ E0382 iocb
+    request
 }
 
-/// So does what is known of it by its header.
-pub fn header<H: Started>(mut flight: InFlight<H>, ctx: MaySleep) {
-    let header = flight.header_mut();
+/// The submission shows it, but does not part with it.
+pub fn told<T: Operations>(request: &Submitter<T>) {
+    let _told = request.iocb().end_io(0, 0, EndIoFlags::empty); //~ E0507 move
+}
+
+/// Nor can it be exchanged for another.
+pub fn exchanged<T: Operations>(request: &mut Submitter<T>, iocb: &mut BusyIocb<DioOps>) {
+    core::mem::swap(request.iocb(), iocb); //~ E0308 types
+}
+
+/// It goes with the request.
+pub fn after_seal<T: Operations>(request: Submitter<T>, sealed: T::Sealed) {
+    let iocb = request.iocb();
+    let _left = request.seal(sealed); //~ E0505 request
+    iocb.stop_polling();
+}
+
+/// The same is true of a request of a single bio, before it is submitted,
+pub fn before_start<H: Started>(mut bio: Unsubmitted<H>, iocb: &mut BusyIocb<H::Ops>) {
+    core::mem::swap(bio.iocb(), iocb); //~ E0308 types
+    bio.poll_for();
+}
+
+/// when it was,
+pub fn in_flight<H: Started>(flight: InFlight<H>, ctx: MaySleep) {
+    let iocb = flight.iocb();
     let _ended = flight.wait(ctx); //~ E0505 flight
-    let _header = header;
+    iocb.stop_polling();
+}
+
+/// and as long as it is.
+pub fn exchanged_in_flight<H: Started>(flight: &mut InFlight<H>, iocb: &mut BusyIocb<H::Ops>) {
+    core::mem::swap(flight.iocb(), iocb); //~ E0308 types
 }

@@ -3,7 +3,6 @@
 
 use kernel::{
     error::Result,
-    fs::inode::DioDoneWq,
     iomap::bio_set::{
         Header,
         HeaderSet,
@@ -17,9 +16,7 @@ use kernel::{
 pub struct Wide([u8; 4096]);
 
 impl Header for Wide {
-    fn queue(&self) -> Option<DioDoneWq<'_>> {
-        None
-    }
+    type Ops = ();
 
     fn punted(request: Single<Self>, _ctx: MaySleep) {
         drop(request);

@@ -10,18 +10,18 @@ use kernel::{
         },
         kiocb::Queued,
         request::{
+            Ended,
             Operations,
-            Submitter,
-            Unique, //
+            Submitter, //
         },
     },
     task::MaySleep, //
 };
 
 /// Whoever leaves a request of a single bio has no name for it any more.
-pub fn after_leave<H: Started>(mut flight: InFlight<H>) -> Result<Single<H>, Queued> {
+pub fn after_leave<H: Started>(flight: InFlight<H>) -> Result<Single<H>, Queued> {
     let ended = flight.leave();
-    flight.header_mut(); //~ E0382 flight
+    let _iocb = flight.iocb(); //~ E0382 flight
     ended
 }
 
@@ -36,7 +36,7 @@ pub fn both<H: Started>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>,
 pub fn after_seal<T: Operations>(
     request: Submitter<T>,
     sealed: T::Sealed,
-) -> Result<Unique<T>, Queued> {
+) -> Result<Ended<T>, Queued> {
     let sealed = request.seal(sealed);
     let _failed = request.has_failed(); //~ E0382 request
     sealed
