@@ -49,7 +49,7 @@ mutants: ## mutation testing: make one wrong edit at a time and see which test f
 coverage: ## what do the scripts reach? Lines of the C file, edges of the Rust one
 	@$T/coverage.sh
 
-apply: ## put patches and files into your own kernel tree: KSRC=~/linux
+apply: ## put patches and files into your own kernel tree: KSRC=~/linux (COMMIT=1 as git commits)
 	@$T/overlay.sh apply '$(KSRC)'
 
 unapply: ## take them out again, which leaves the tree as it was: KSRC=~/linux

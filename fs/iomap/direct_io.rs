@@ -2,19 +2,18 @@
 
 //! Direct I/O over space mappings: the exported entry points.
 //!
-//! The requests of ext4, XFS, btrfs and the other users of `iomap_dio_rw()` are served by the
-//! modules below. Each is one step on the way of a request; `Documentation/rust/iomap.rst` has the
-//! map.
+//! These modules execute the direct I/O of ext4, XFS, btrfs and the other users of
+//! `iomap_dio_rw()`. `Documentation/rust/iomap.rst` explains the terms and says where to begin.
 //!
-//! * [`submit`]: what is checked first, and the decision about a request.
-//! * [`single`]: requests of a single bio.
-//! * [`mapping`]: those of several: the walk over the mappings, and the bios of one mapping.
-//! * [`complete`]: what happens when bios end.
-//! * [`travel`]: the ways that a request can take.
+//! * [`submit`]: the checks of a new request, and its classification.
+//! * [`single`]: single-bio requests and simple reads.
+//! * [`mapping`]: counted requests: the walk over the mappings, and the bios for one mapping.
+//! * [`complete`]: the completion of requests.
+//! * [`travel`]: the ways of a request.
 //! * [`decide`]: the rules, as functions of plain values.
 //!
-//! This file holds what C calls. It is the only one with `unsafe`: each entry point turns what C
-//! passes into types whose invariants the caller guarantees.
+//! This file contains the functions that C calls, and is the only one with `unsafe`: each function
+//! converts its arguments to types whose invariants the caller guarantees.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 
@@ -182,7 +181,7 @@ pub unsafe extern "C" fn iomap_dio_complete(dio: *mut bindings::iomap_dio) -> is
     complete::finish(request, ctx).into_raw()
 }
 
-/// The end of a bio that a file system has submitted in our place and has had ended by itself.
+/// Ends a bio that a file system has submitted through `->submit_io` and now ends itself.
 ///
 /// # Safety
 ///
@@ -195,7 +194,7 @@ pub unsafe extern "C" fn iomap_dio_bio_end_io(bio: *mut bindings::bio) {
     unsafe { bio::end_io::<Dio>(bio) };
 }
 
-/// The end of an ioend whose bio belongs to a request. Returns the number of its segments.
+/// Ends an ioend whose bio belongs to a request. Returns the number of segments of the bio.
 ///
 /// # Safety
 ///
@@ -211,10 +210,10 @@ pub unsafe extern "C" fn iomap_finish_ioend_direct(ioend: *mut bindings::iomap_i
     unsafe { bio::ioend_end_io::<Dio>(ioend) }
 }
 
-/// Reads a block for which the inline function of the header has found a mapping.
+/// Submits a simple read, with the mapping that the inline function of the C header has found.
 ///
-/// Returns bytes, a negative errno, `-EIOCBQUEUED`, or `-ENOTBLK` if the request has to be
-/// submitted with [`iomap_dio_rw`] instead.
+/// Returns bytes, a negative errno, `-EIOCBQUEUED`, or `-ENOTBLK` if the caller has to use
+/// [`iomap_dio_rw`] instead.
 ///
 /// # Safety
 ///
@@ -244,21 +243,21 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
 // SAFETY: `iomap_dio_bio_end_io()` and `iomap_finish_ioend_direct()` are above.
 unsafe impl bio::Exported for Dio {}
 
-/// Bios that are kept in reserve, so that an allocation that may wait cannot fail.
+/// The number of reserved bios, because of which an allocation that may wait cannot fail.
 const RESERVE: u32 = 4;
 
 /// The bios of simple reads.
 // SAFETY: `iomap_dio_rust_init()` initialises it, or the kernel does not boot.
 static SIMPLE_READS: HeaderSet<SimpleRead> = unsafe { HeaderSet::new() };
 
-/// The bios of other requests of a single bio.
+/// The bios of the other single-bio requests.
 // SAFETY: As above.
 static SINGLES: HeaderSet<DioCompletion> = unsafe { HeaderSet::new() };
 
-/// The memory of requests of several bios.
+/// The memory of counted requests.
 static REQUESTS: Cache<Dio> = Cache::new();
 
-/// Sets up the bios of requests of a single bio, and the memory of all others.
+/// Sets up the bios of single-bio requests, and the memory of counted requests.
 ///
 /// # Safety
 ///

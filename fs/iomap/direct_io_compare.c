@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The C implementation of direct I/O under other names, beside the Rust one.
+ * Compiles the C implementation of direct I/O under other names.
  *
- * The headers come first, so that only the definitions are renamed, neither the
- * declarations nor the tracepoints.  The symbols are not exported: callers go
- * through the switch in direct_io_glue.c.
+ * The headers come before the macros, so that the macros rename only the
+ * definitions, not the declarations or the tracepoints.  The renamed symbols are
+ * not exported: callers go through the switch in direct_io_glue.c.
  */
 #include <linux/bio-integrity.h>
 #include <linux/blk-crypto.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The two implementations of direct I/O in one kernel, by their own names.
+ * Declares both implementations of direct I/O under separate names.
  */
 #ifndef _IOMAP_DIRECT_IO_COMPARE_H
 #define _IOMAP_DIRECT_IO_COMPARE_H

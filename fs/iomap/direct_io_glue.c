@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the Rust direct I/O path needs that cannot be Rust: exported symbols, an
- * initcall, a message with the name of a file, and, if the C implementation is
- * built in as well, the switch between the two.
+ * The parts of the Rust direct I/O path that have to be C: exported symbols, an
+ * initcall, a rate-limited message with a file name, and, with
+ * CONFIG_IOMAP_DIO_COMPARE, the switch between the two implementations.
  */
 #include <linux/init.h>
 #include <linux/panic.h>
@@ -18,8 +18,8 @@
 static DEFINE_STATIC_KEY_FALSE(iomap_dio_use_c);
 
 /*
- * The implementation that began a request ends it, so the switch only decides
- * about new ones; for the others the request itself is asked.
+ * The implementation that began a request also completes it.  The switch may have
+ * changed since, so this reads the first word of the request instead.
  */
 static bool iomap_dio_is_rust(const void *dio)
 {
@@ -85,7 +85,7 @@ static ssize_t dio_impl_show(struct kobject *kobj, struct kobj_attribute *attr,
 			static_key_enabled(&iomap_dio_use_c) ? "c" : "rust");
 }
 
-/* Chooses the implementation of the requests to come. */
+/* Chooses the implementation of new requests. */
 void iomap_dio_choose(bool c)
 {
 	if (c)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the Rust direct I/O path and its C glue know of each other.
+ * The interface between the Rust direct I/O path and its C glue.
  *
  * Included by bindgen as well, so that the Rust side cannot disagree with it.
  */
@@ -22,7 +22,7 @@
 /* Sets up the memory of requests.  In Rust. */
 int iomap_dio_rust_init(void);
 
-/* Says that a page was dirtied under direct I/O, at a limited rate.  In C. */
+/* Warns, rate-limited, that a page was dirtied during direct I/O.  In C. */
 void iomap_dio_warn_collision(struct kiocb *iocb);
 
 /*

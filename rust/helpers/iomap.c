@@ -42,7 +42,7 @@ __rust_helper void *rust_helper_kmem_cache_alloc(struct kmem_cache *cachep,
 	return kmem_cache_alloc(cachep, flags);
 }
 
-/* With the checks of a hardened kernel, which the functions behind them do not have. */
+/* _copy_from_iter() and _copy_to_iter() would skip check_copy_size(). */
 __rust_helper size_t rust_helper_copy_from_iter(void *addr, size_t bytes,
 						struct iov_iter *i)
 {

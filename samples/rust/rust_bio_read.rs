@@ -2,10 +2,10 @@
 
 //! Rust sample of bios.
 //!
-//! Write the path of a block device and a number of bios to `/dev/rust-bio-read`, and the module
-//! reads the device, 4096 bytes at a time, with so many bios in flight. It expects each sector of 512
-//! bytes to begin with its number, in 8 bytes with the lowest first. Then read what it found from the
-//! same open device:
+//! Write the path of a block device and a number of bios to `/dev/rust-bio-read`. The module reads
+//! the device, 4096 bytes at a time, with that many bios in flight, and checks that each sector of
+//! 512 bytes begins with its own number, in 8 bytes, little endian. Then read the result from the
+//! same open file:
 //!
 //! ```text
 //! # exec 3<>/dev/rust-bio-read
@@ -14,7 +14,7 @@
 //! bios=16384 failed=0 wrong=0 iops=327680
 //! ```
 //!
-//! `failed` counts bios, and `wrong` counts sectors of the others.
+//! `failed` counts bios that failed; `wrong` counts wrong sectors of the others.
 
 use kernel::{
     block::{
@@ -56,19 +56,19 @@ use kernel::{
     },
 };
 
-/// Bytes of a bio: a block of every device there is.
+/// The size of a bio in bytes, a multiple of the logical block size of any device.
 const BYTES: usize = 4096;
 
-/// Sectors of a bio.
+/// The size of a bio in sectors.
 const SECTORS: usize = BYTES / SECTOR_SIZE as usize;
 
-/// The longest that may be written: a path (`PATH_MAX`), and some more.
+/// The largest write: a path (`PATH_MAX`) and a number.
 const LINE_BYTES: usize = 4096 + 16;
 
 /// The most bios in flight.
 const MAX_DEPTH: usize = 1024;
 
-/// The most bios for each write to the device: 4 GiB.
+/// The most bios for one line: 4 GiB.
 const MAX_BIOS: u32 = 1 << 20;
 
 module! {
@@ -97,10 +97,10 @@ impl kernel::InPlaceModule for RustBioReadModule {
     }
 }
 
-/// The device, as it was opened once.
+/// The state of one open file.
 #[pin_data]
 struct RustBioRead {
-    /// What is to be read from the device, once a line was written to it.
+    /// The text to read from the file, once a line was written to it.
     #[pin]
     report: Mutex<Option<CString>>,
 }
@@ -155,7 +155,7 @@ impl MiscDevice for RustBioRead {
     }
 }
 
-/// Takes a line apart into a path and a number of bios.
+/// Splits a line into a path and a number of bios.
 fn parse(line: &[u8]) -> Result<(CString, usize)> {
     let line = core::str::from_utf8(line).map_err(|_| EINVAL)?;
     let (path, depth) = line.trim_end().rsplit_once(' ').ok_or(EINVAL)?;
@@ -166,12 +166,12 @@ fn parse(line: &[u8]) -> Result<(CString, usize)> {
     Ok((CString::try_from_fmt(fmt!("{}", path.trim_end()))?, depth))
 }
 
-/// A bio in flight, as who waits for it sees it.
+/// A bio in flight, as its submitter sees it.
 #[pin_data]
 struct Flight {
     /// The number of its first sector.
     sector: u64,
-    /// What it has read.
+    /// The data, or the error. Empty until the bio has ended.
     outcome: SetOnce<Result<Buffer>>,
     #[pin]
     ended: Completion,
@@ -188,7 +188,7 @@ impl EndIo for End {
 }
 
 impl Flight {
-    /// Submits a bio that reads from `sector` on.
+    /// Submits a bio that reads at `sector`.
     fn start(bdev: &OpenBlockDevice, sector: u64, ctx: MaySleep) -> Result<Arc<Self>> {
         let flight = Arc::pin_init(
             pin_init!(Self {
@@ -203,7 +203,7 @@ impl Flight {
         Ok(flight)
     }
 
-    /// Waits for the bio, and checks what it has read.
+    /// Waits for the bio, and checks its data.
     fn finish(&self, tally: &mut Tally) {
         self.ended.wait_for_completion();
         match self.outcome.as_ref() {
@@ -213,14 +213,14 @@ impl Flight {
     }
 }
 
-/// What was found.
+/// The result of the checks.
 #[derive(Default)]
 struct Tally {
     failed: u32,
     wrong: u32,
 }
 
-/// Counts the sectors that do not begin with their number, of those from `first` on.
+/// Counts the sectors that do not begin with their number. `first` is the number of the first one.
 fn wrong_sectors(buffer: &[u8], first: u64) -> u32 {
     let mut wrong = 0;
     for (sector, data) in (first..).zip(buffer.chunks(SECTOR_SIZE as usize)) {
@@ -231,7 +231,7 @@ fn wrong_sectors(buffer: &[u8], first: u64) -> u32 {
     wrong
 }
 
-/// Reads a device with at most `depth` bios in flight, and says what was found.
+/// Reads a device with at most `depth` bios in flight, and returns the report.
 fn read_all(bdev: &OpenBlockDevice, depth: usize, ctx: MaySleep) -> Result<CString> {
     let bios = bdev.sectors() / SECTORS as u64;
     let bios = bios.min(u64::from(MAX_BIOS)) as u32;

@@ -2,9 +2,9 @@
 
 //! The completion of requests.
 //!
-//! A bio ends in any context. Whoever is left with the request then completes it, there and then,
-//! or on a work queue, or by waking the submitter. What can be done at once and what takes process
-//! context are two functions: [`DioCompletion::clear`] and [`DioCompletion::settle`].
+//! A bio may end in any context. When all bios of a request have ended, its owner completes it at
+//! once, queues it on a work queue, or wakes the submitter. [`DioCompletion::clear`] completes in
+//! any context, [`DioCompletion::settle`] needs process context.
 
 #![forbid(unsafe_code)]
 
@@ -46,25 +46,25 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// The kind of request that consists of several bios.
+/// The kind of counted requests of direct I/O.
 pub(crate) enum Dio {}
 
-/// What is done with pages that were cached while a write was under way.
+/// Whether pages that were cached during a write are dropped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cached {
     Dropped,
     Kept,
 }
 
-/// What is needed to complete a request, written when all of it is submitted.
+/// The description of a request for its completion, written at the end of submission.
 pub(crate) struct DioCompletion {
-    /// Bytes that were submitted, zeroed or copied, whether or not that went well.
+    /// Bytes that were submitted, zeroed or copied, successfully or not.
     pub(crate) size: isize,
-    /// Of these, the bytes that count if it did: a read ends where the file does.
+    /// The result in case of success: `size`, for a read clamped to the end of the file.
     pub(crate) counted: isize,
     /// Bytes of an earlier part of the request.
     pub(crate) done_before: usize,
-    /// The way that the request went.
+    /// The way of the request.
     pub(crate) travel: Travel,
     /// Each bio was aligned to the blocks of the file system.
     pub(crate) fsblock_aligned: bool,
@@ -97,8 +97,7 @@ impl Header for DioCompletion {
     }
 }
 
-/// What is needed to complete a simple read: it went the way of `Travel::Simple`, and the file system
-/// does not want to be told.
+/// The description of a simple read. It has no `Travel` and no `->end_io`.
 pub(crate) struct SimpleRead {
     /// Bytes.
     pub(crate) size: u32,
@@ -150,7 +149,7 @@ fn settle_simple(request: Single<SimpleRead>, ctx: MaySleep) -> (DoneIocb, isize
     let error = errno(request.result());
     let (iocb, read, bio) = request.into_parts();
     drop(bio);
-    // What simple reads fail with is no more reported than with others.
+    // The same errors as for other requests are not reported.
     if decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
         let len = u64::from(read.size);
         iocb.inode()
@@ -178,7 +177,8 @@ impl Operations for Dio {
         if completion.travel.debt().is_none() {
             return land(request);
         }
-        // What is owed is done here, but nothing that could wait for the very worker that this is.
+        // Settle the debt here, unless that could wait for this worker: writeback of cached pages
+        // may.
         let write = completion.travel.transfer().is_write();
         let owed = decide::owed_at_end(write, failed, || iocb.has_cached_pages());
         if owed.is_nothing() {
@@ -194,7 +194,7 @@ impl Operations for Dio {
     }
 }
 
-/// Completes an asynchronous request whose last bio has ended, here or on a work queue.
+/// Completes an asynchronous request whose last bio has ended, or queues it on a work queue.
 #[inline(never)]
 fn land(mut request: Unique<Dio>) {
     let failed = request.result().is_err();
@@ -208,16 +208,16 @@ fn land(mut request: Unique<Dio>) {
     iocb.complete(ret);
 }
 
-/// Completes an asynchronous request in process context and tells its kiocb.
+/// Completes an asynchronous request in process context and calls `ki_complete()`.
 fn deliver(mut request: Unique<Dio>, cached: Cached, ctx: MaySleep) {
-    // The bio is gone. A poller that still has its address finds some bio there (the slab is
-    // `SLAB_TYPESAFE_BY_RCU`), but a later one need not look.
+    // The bio is freed. A poller that has read its address already finds a bio there (the slab is
+    // `SLAB_TYPESAFE_BY_RCU`); clear the address for later pollers.
     request.parts().0.clear_polled_bio();
     let (iocb, ret) = settle(request, cached, ctx);
     iocb.complete(ret);
 }
 
-/// Completes a request of several bios in process context, for a caller who is still there.
+/// Completes a counted request in process context, and returns the result to the caller.
 pub(crate) fn finish(request: Unique<Dio>, ctx: MaySleep) -> Answer {
     let (iocb, ret) = settle(request, Cached::Dropped, ctx);
     iocb.answer(ret)
@@ -229,7 +229,7 @@ fn settle(request: Unique<Dio>, cached: Cached, ctx: MaySleep) -> (DoneIocb, isi
     completion.settle(iocb, result, pages, cached, at_ioend, ctx)
 }
 
-/// Completes a request of a single bio in process context, as [`finish`].
+/// Completes a single-bio request like [`finish`].
 #[inline(always)]
 pub(crate) fn finish_single(request: Single<DioCompletion>, ctx: MaySleep) -> Answer {
     let pages = request.pages();
@@ -258,7 +258,7 @@ fn settle_single(request: Single<DioCompletion>, ctx: MaySleep) -> (DoneIocb, is
     completion.settle(iocb, result, pages, Cached::Dropped, false, ctx)
 }
 
-/// Completes a request that has no bio in process context, as [`finish`].
+/// Completes a request without bios like [`finish`].
 pub(crate) fn finish_without_bio(
     iocb: BusyIocb<DioOps>,
     completion: DioCompletion,
@@ -278,23 +278,23 @@ fn errno(result: Result) -> c_int {
     }
 }
 
-/// A request whose end the file system was told of.
+/// A request after `->end_io`.
 struct Told {
     iocb: BusyIocb<()>,
     /// Bytes of an earlier part of the request.
     done_before: usize,
-    /// The result without them, so far: bytes, or a negative errno.
+    /// The result without `done_before`: bytes, or a negative errno.
     ret: isize,
 }
 
 impl Told {
-    /// The steps that every request ends with. `error` is that of its bios; it is flushed if that may
-    /// be done here.
+    /// The last steps of every request. `error` is that of its bios. `flush` is given if the
+    /// request has to be flushed.
     #[inline(always)]
     fn close(self, error: c_int, flush: Option<MaySleep>) -> (DoneIocb, isize) {
         let mut ret = self.ret;
-        // `fsync()` may wait for the lock that somebody holds who waits for this, so the flush comes
-        // after.
+        // The flush must come after `inode_dio_end()`: `fsync()` may need `i_rwsem`, and its holder
+        // may be waiting in `inode_dio_wait()`.
         let mut iocb = self.iocb.end_dio();
         if ret > 0 {
             // CAST: `isize` is at most 64 bits wide.
@@ -317,8 +317,8 @@ impl Told {
 }
 
 impl DioCompletion {
-    /// Goes on with an asynchronous request whose last bio has ended, in any context: it can be
-    /// completed there, or has to go to process context.
+    /// Chooses the completion context of an asynchronous request when its last bio has ended.
+    /// `None` if it needs process context.
     #[inline(always)]
     fn land(&mut self, iocb: &mut BusyIocb<DioOps>, failed: bool) -> Option<Clear> {
         let clear = self.travel.land(failed, || iocb.has_cached_pages())?;
@@ -326,7 +326,7 @@ impl DioCompletion {
         Some(clear)
     }
 
-    /// Completes a request that owes nothing where its last bio has ended.
+    /// Completes a request without a debt where its last bio has ended.
     #[inline(always)]
     fn clear(self, iocb: BusyIocb<DioOps>, clear: Clear, pages: Pages) -> Told {
         self.end_io(iocb, 0, |_| {
@@ -336,7 +336,7 @@ impl DioCompletion {
         })
     }
 
-    /// Completes a request that went well and owes nothing, in process context.
+    /// Completes a successful request without a debt, in process context.
     #[inline(always)]
     fn clear_here(self, iocb: BusyIocb<DioOps>, clear: Clear, pages: Pages, ctx: MaySleep) -> Told {
         let size = self.size;
@@ -347,8 +347,8 @@ impl DioCompletion {
         told
     }
 
-    /// Completes a request, whatever it owes. If `at_ioend`, its last bio was ended by a worker for
-    /// ioends, which is process context already.
+    /// Completes a request with or without a debt. With `at_ioend` the worker for ioends, which is
+    /// in process context, has ended its last bio.
     fn settle(
         self,
         iocb: BusyIocb<DioOps>,
@@ -366,8 +366,8 @@ impl DioCompletion {
             _ => None,
         };
 
-        // First of all the file system makes the blocks valid. Until then a buffered reader that
-        // fills the page cache would find unwritten blocks, so cached pages are dropped after.
+        // `->end_io` converts unwritten blocks. Drop cached pages only afterwards: a buffered read
+        // before the conversion would fill the page cache with zeroes.
         let told = self.end_io(iocb, error, |travel| {
             let flags = travel
                 .end_io_flags(pages)
@@ -385,15 +385,15 @@ impl DioCompletion {
             inode.report_io_error(failed, pos, size as u64, error, ctx);
         }
 
-        // It is not the whole truth if the caller's memory was a mapping of the same file, but a
-        // failure to drop a page does not undo the write.
+        // Best effort: if the caller's memory is a mapping of the same file, its pages may be
+        // cached again. A failure to drop a page does not fail the write.
         if write && error == 0 && size > 0 && cached == Cached::Dropped {
             told.iocb.invalidate_written(size as usize, ctx);
         }
         told.close(error, flush)
     }
 
-    /// Tells the file system.
+    /// Calls `->end_io`.
     #[inline(always)]
     fn end_io(
         self,

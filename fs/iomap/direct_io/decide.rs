@@ -3,8 +3,8 @@
 //! The decisions of direct I/O, as functions of plain values.
 //!
 //! Nothing here touches a kernel object, so that each rule can be read, and tested in tables, by
-//! itself. The rest of the path asks and obeys. Positions and lengths are in bytes; block sizes
-//! and alignments are powers of two.
+//! itself. The rest of the path calls these functions and does what they return. Positions and
+//! lengths are in bytes; block sizes and alignments are powers of two.
 
 #![forbid(unsafe_code)]
 
@@ -17,15 +17,15 @@ pub(crate) fn is_aligned(pos: i64, len: u64, alignment: u32) -> bool {
     (pos as u64 | len) & u64::from(alignment.wrapping_sub(1)) == 0
 }
 
-/// Bytes from the start of the block to `pos`: what is zeroed before the data.
+/// The number of bytes from the start of the block to `pos`, which are zeroed before the data.
 #[inline]
 pub(crate) fn head_padding(pos: i64, block_size: u32) -> u32 {
     // CAST: The mask leaves less than `block_size`.
     (pos as u64 & u64::from(block_size.wrapping_sub(1))) as u32
 }
 
-/// Bytes from `pos` to the end of the block, zero if `pos` begins one: what is zeroed after the
-/// data.
+/// The number of bytes from `pos` to the end of the block, which are zeroed after the data. Zero if
+/// `pos` begins a block.
 #[inline]
 pub(crate) fn tail_padding(pos: i64, block_size: u32) -> u32 {
     match head_padding(pos, block_size) {
@@ -34,18 +34,18 @@ pub(crate) fn tail_padding(pos: i64, block_size: u32) -> u32 {
     }
 }
 
-/// Whether a range goes past byte `end` of the file.
-///
-/// A range so long that its end is not representable does.
+/// Whether a range goes past byte `end` of the file. True if the end of the range is not
+/// representable.
 #[inline]
 pub(crate) fn goes_past(pos: i64, len: u64, end: i64) -> bool {
     // CAST: Positions are not negative.
     (pos as u64).saturating_add(len) > end as u64
 }
 
-/// How much of a finished request counts: a read ends where the file ended when it began.
+/// The result of a read of `size` bytes: at most up to `i_size`, the size of the file when it
+/// began.
 ///
-/// Bytes that were read past the end are in the caller's memory, but not in the result.
+/// Bytes beyond that are in the caller's memory, but do not count.
 #[inline]
 pub(crate) fn clamp_read(pos: i64, size: isize, i_size: i64) -> isize {
     // CAST: `isize` is at most 64 bits wide.
@@ -56,51 +56,51 @@ pub(crate) fn clamp_read(pos: i64, size: isize, i_size: i64) -> isize {
     }
 }
 
-/// What is left to do when all bios of a request have ended, and needs process context.
+/// The work that is left when all bios of a request have ended, and that needs process context.
 ///
-/// A set, which is empty for most requests; one that is not is a [`Debt`].
+/// A set, empty for most requests. A set that is not empty is a [`Debt`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owed(u8);
 
-/// What a request owes that owes something.
+/// A set of work that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Debt(NonZeroU8);
 
 impl Owed {
     /// Nothing.
     pub(crate) const NOTHING: Self = Self(0);
-    /// Unwritten extents are converted.
+    /// Convert unwritten extents.
     pub(crate) const CONVERT: Self = Self(1 << 0);
-    /// Shared extents are remapped to the copy.
+    /// Remap shared extents to the copy.
     pub(crate) const REMAP: Self = Self(1 << 1);
-    /// New blocks are recorded.
+    /// Record new blocks.
     pub(crate) const RECORD: Self = Self(1 << 2);
-    /// The file grows.
+    /// Extend the file.
     pub(crate) const EXTEND: Self = Self(1 << 3);
-    /// The device's cache is flushed.
+    /// Flush the device's cache.
     pub(crate) const FLUSH: Self = Self(1 << 4);
-    /// Pages were cached meanwhile and have to go.
+    /// Drop pages that were cached meanwhile.
     pub(crate) const DROP_PAGES: Self = Self(1 << 5);
-    /// An error is reported.
+    /// Report an error.
     pub(crate) const REPORT: Self = Self(1 << 6);
-    /// Not a debt by itself: an unwritten extent was met by a write that was then refused, of which
-    /// the file system is told.
+    /// No work by itself: the write met an unwritten extent and was then refused, and the file
+    /// system is told of the extent.
     pub(crate) const UNWRITTEN_MET: Self = Self(1 << 7);
 
-    /// Whether that is nothing.
+    /// Whether the set is empty.
     #[inline]
     pub(crate) const fn is_nothing(self) -> bool {
         self.0 == 0
     }
 
-    /// Both.
+    /// The union of both sets.
     #[inline]
     #[must_use]
     pub(crate) const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// `other` as well, if `on`.
+    /// The union of both sets if `on`, otherwise this set.
     #[inline]
     #[must_use]
     pub(crate) const fn with_if(self, on: bool, other: Self) -> Self {
@@ -111,7 +111,7 @@ impl Owed {
         }
     }
 
-    /// As a debt, unless it is nothing.
+    /// The set as a debt, unless it is empty.
     #[inline]
     pub(crate) const fn debt(self) -> Option<Debt> {
         match NonZeroU8::new(self.0) {
@@ -122,40 +122,40 @@ impl Owed {
 }
 
 impl Debt {
-    /// Both.
+    /// The union of both sets.
     #[inline]
     #[must_use]
     pub(crate) fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether any of that is a part of it.
+    /// Whether the sets have work in common.
     #[inline]
     pub(crate) const fn has(self, owed: Owed) -> bool {
         self.0.get() & owed.0 != 0
     }
 
-    /// Whether anything has to be done for it in process context.
+    /// Whether there is work for process context.
     #[inline]
     pub(crate) const fn is_work(self) -> bool {
         self.0.get() != Owed::UNWRITTEN_MET.0
     }
 }
 
-/// What has been done, and is still to do, to make a write stable.
+/// What is done to make a write stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// Nobody asked.
+    /// The write need not be stable.
     NotNeeded,
     /// `O_DSYNC`, and every bio so far was written through: no flush is needed.
     WrittenThrough,
-    /// A flush is needed at completion.
+    /// The completion flushes.
     Flush,
 }
 
 impl Durability {
-    /// What a write starts from that has to be stable. Only data can be written through: with `full`
-    /// (`O_SYNC`) the metadata have to be stable as well.
+    /// The state that a stable write begins with. Only data can be written through: with `full`
+    /// (`O_SYNC`) the metadata have to be stable as well, so the completion flushes.
     #[inline]
     pub(crate) fn asked(full: bool) -> Self {
         if full {
@@ -166,7 +166,7 @@ impl Durability {
     }
 }
 
-/// What a file system says about blocks that are going to be written to.
+/// The state of blocks that a write goes to, as the file system describes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     /// The blocks are allocated, and read as zeroes.
@@ -179,7 +179,7 @@ pub(crate) struct Target {
     pub(crate) dirty: bool,
 }
 
-/// What to do with the bios of a write to one mapping.
+/// What a write to one mapping requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WritePlan {
     /// What the request owes because of this mapping.
@@ -188,14 +188,14 @@ pub(crate) struct WritePlan {
     pub(crate) zero_around: bool,
     /// The bios are written through (`REQ_FUA`).
     pub(crate) fua: bool,
-    /// What is true of the request once they are.
+    /// The durability of the request once these bios are submitted.
     pub(crate) durability: Durability,
 }
 
-/// Plans the write to one mapping, for a request that so far has this `durability`.
+/// Plans the write to one mapping, for a request whose bios so far have this `durability`.
 ///
-/// `writes_through` tells whether a write with `REQ_FUA` reaches the media of the device; it is
-/// only asked when that matters.
+/// `writes_through` tells whether a write with `REQ_FUA` reaches the media of the device. It is
+/// called only if the answer matters.
 #[inline]
 pub(crate) fn plan_write(
     target: Target,
@@ -207,8 +207,8 @@ pub(crate) fn plan_write(
         .with_if(target.shared, Owed::REMAP)
         .with_if(target.new, Owed::RECORD);
 
-    // A flush is saved only by a pure overwrite, and only if the whole request consists of them:
-    // the first write that is not flushes all, so it ends writing through.
+    // FUA saves the flush only if the whole request consists of pure overwrites. The first other
+    // write makes a flush necessary, so the rest of the request does without FUA.
     let through = durability == Durability::WrittenThrough;
     let fua = through && owed.is_nothing() && !target.dirty && writes_through();
 
@@ -224,10 +224,10 @@ pub(crate) fn plan_write(
     }
 }
 
-/// Whether what follows the data in its last block has to be zeroed.
+/// Whether the rest of the last block has to be zeroed after the data.
 ///
-/// Without it a write to a new block would leave old data of the device after it, and so would a
-/// write that ends beyond the end of the file, where a mapped page shows it.
+/// Otherwise a write to a new block would leave old data of the device in it, and so would a write
+/// that ends beyond the end of the file, where a mapped page shows the rest of the block.
 #[inline]
 pub(crate) fn zeroes_tail(
     write: bool,
@@ -240,16 +240,16 @@ pub(crate) fn zeroes_tail(
 
 /// Whether a request that ended with `errno` is reported as failed I/O.
 ///
-/// The two codes that ask the caller to try again in another way are not failures.
+/// `EAGAIN` and `ENOTBLK` only ask the caller to try again in another way.
 #[inline]
 pub(crate) fn is_reported(errno: i32, again: i32, not_block: i32) -> bool {
     errno != 0 && errno != again && errno != not_block
 }
 
-/// What an asynchronous request owes, that owed nothing so far, once its last bio has ended.
+/// The work of an asynchronous request, so far without any, when its last bio has ended.
 ///
-/// `cached_pages` is only asked when it matters: a write has to drop pages that were cached
-/// meanwhile, which may block.
+/// A write has to drop pages that were cached meanwhile, which may block. `cached_pages` is called
+/// only if the answer matters.
 #[inline]
 pub(crate) fn owed_at_end(write: bool, failed: bool, cached_pages: impl FnOnce() -> bool) -> Owed {
     if failed {
@@ -261,7 +261,7 @@ pub(crate) fn owed_at_end(write: bool, failed: bool, cached_pages: impl FnOnce()
     }
 }
 
-/// Whether a write that ends in one mapping has to be accompanied by zeroes, before or after it.
+/// Whether a write within one mapping needs zeroes before or after its data.
 ///
 /// The rules are those of [`head_padding`], [`tail_padding`] and [`zeroes_tail`] together.
 #[inline]
@@ -280,33 +280,34 @@ pub(crate) fn needs_zeroes(
     zero_around || (tail_padding(end, block_size) != 0 && end >= i_size())
 }
 
-/// How the walk over the mappings has ended, in the terms that [`settle`] knows.
+/// The end of the walk over the mappings, as far as [`settle`] distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walk {
-    /// All done, or as far as it went.
+    /// The walk has reached the end of the range, or a mapping without progress.
     Done,
     /// The caller's memory could not be accessed (`EFAULT`).
     Fault,
     /// The file system wants the rest to go through the page cache (`ENOTBLK`).
     FallBack,
-    /// Anything else.
+    /// Any other error.
     Failed,
 }
 
-/// What the end of the walk means for the request.
+/// The consequences of the end of the walk for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settled {
     /// The error of the walk fails the request.
     pub(crate) fails: bool,
-    /// The submitter waits for the bios, whatever the kiocb says.
+    /// The submitter waits for the bios, even if the kiocb is asynchronous.
     pub(crate) waits: bool,
 }
 
-/// Settles what a caller gets that may take a partial result (`partial`).
+/// Decides the consequences of the end of the walk. `partial` says that the caller takes a short
+/// result.
 ///
-/// `size` is what was submitted before the walk ended. A caller that falls back to the page cache
-/// needs the result now; so does one that faults its memory in and comes back, unless it must not
-/// block and takes the short result whenever it comes.
+/// `size` bytes were submitted before. A caller that falls back to the page cache needs the result
+/// now. So does a caller that faults its memory in and continues, unless it must not block: that
+/// one takes the short result whenever it comes.
 #[inline]
 pub(crate) fn settle(walk: Walk, size: isize, partial: bool, nowait: bool) -> Settled {
     match walk {

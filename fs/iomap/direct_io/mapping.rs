@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests of several bios: the walk over the mappings, and what is done with each of them.
+//! Requests of several bios: the walk over the mappings, and the bios of each mapping.
 
 #![forbid(unsafe_code)]
 
@@ -57,7 +57,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// A request while its bios are built.
+/// A request whose bios are being built.
 pub(super) struct Submission<'r, 'a> {
     pub(super) request: &'r mut Request<'a>,
     pub(super) bios: Submitter<Dio>,
@@ -66,14 +66,14 @@ pub(super) struct Submission<'r, 'a> {
     pub(super) size: isize,
 }
 
-/// The bios of one mapping.
+/// What the bios of one mapping have in common.
 struct Plan<'a> {
     template: Template<'a>,
-    /// The rest of the first and of the last block has to be zeroed.
+    /// Whether the rest of the first and of the last block has to be zeroed.
     zero_around: bool,
-    /// Size in bytes of a file system block.
+    /// The size of a file system block in bytes.
     block_size: u32,
-    /// Bytes that the mapping covers.
+    /// The number of bytes that the mapping covers.
     length: u64,
 }
 
@@ -95,8 +95,9 @@ impl<'r, 'a> Submission<'r, 'a> {
         }
     }
 
-    /// Builds and submits the bios for each mapping of the range. The file system has said `first` if
-    /// it was asked for the first one already.
+    /// Builds and submits the bios for each mapping of the range.
+    ///
+    /// `first` is the answer of the file system if it was asked for the first mapping already.
     pub(super) fn walk(
         &mut self,
         iter: &mut Iter<'_>,
@@ -142,13 +143,14 @@ impl<'r, 'a> Submission<'r, 'a> {
         }
     }
 
-    /// Whether data goes to the device.
+    /// Whether the request writes to the device.
     #[inline]
     fn is_write(&self) -> bool {
         self.request.is_write()
     }
 
-    /// Does what the mapping at the iterator's position asks for, and moves the iterator on.
+    /// Transfers the range of the current mapping in the way that its type requires, and moves the
+    /// iterator on.
     fn one_mapping(&mut self, iter: &mut Iter<'_>, memory: &mut IovIter<'_>) -> Result {
         let took = match iter.mapping() {
             Mapping::Mapped(extent) => self.blocks(iter, extent, false, memory),
@@ -171,8 +173,8 @@ impl<'r, 'a> Submission<'r, 'a> {
                 }
             },
             Mapping::Delalloc => {
-                // A page was dirtied through a mapping after the page cache was written back, and
-                // the file system has promised space for it. Direct I/O does not lock that out.
+                // After the writeback of the page cache, a page was dirtied through mmap(), and the
+                // file system reserved space for it. Direct I/O does not lock out page faults.
                 self.bios.iocb().warn_collision();
                 Err(EIO)
             }
@@ -195,7 +197,8 @@ impl<'r, 'a> Submission<'r, 'a> {
         Ok(bytes as u64)
     }
 
-    /// Builds and submits the bios for a mapping with blocks. Returns the bytes that were taken.
+    /// Builds and submits the bios for a mapping with blocks. Returns the number of bytes they
+    /// transfer.
     fn blocks(
         &mut self,
         place: &Place,
@@ -211,18 +214,18 @@ impl<'r, 'a> Submission<'r, 'a> {
 
         let mark = memory.mark();
         let (copied, result) = self.build(memory, &plan, place.pos());
-        // What was taken for a bio that failed is still to be transferred, by whoever tries again.
+        // The bytes of a bio that was not submitted are not transferred: the next attempt needs them.
         memory.rewind(mark, copied);
         if copied == 0 {
             result?;
         }
-        // An error after some progress comes up again when the rest is tried.
+        // An error after some progress is dropped: the attempt at the rest meets it again.
         //
         // CAST: Widening.
         Ok(copied as u64)
     }
 
-    /// Decides what kind of bios the mapping gets.
+    /// Decides how the bios of the mapping are built.
     fn plan<'p>(
         &mut self,
         place: &Place,
@@ -241,7 +244,7 @@ impl<'r, 'a> Submission<'r, 'a> {
         if self.is_write() && (unwritten || !self.request.is_ordinary(extent)) {
             let plan = self.request.plan_write(extent, unwritten);
             if extent.flags().has(MapFlags::ATOMIC_BIO) {
-                // What is not torn has to be one bio, and so one mapping.
+                // An untorn write has to be one bio, and so one mapping.
                 if length != place.remaining() {
                     self.travel
                         .owe(Owed::NOTHING.with_if(unwritten, Owed::UNWRITTEN_MET));
@@ -264,7 +267,8 @@ impl<'r, 'a> Submission<'r, 'a> {
         })
     }
 
-    /// Submits bios until the mapping or the memory ends. Returns the bytes of data submitted.
+    /// Submits bios until the mapping or the memory ends. Returns the number of bytes of data
+    /// submitted.
     fn build(
         &mut self,
         memory: &mut IovIter<'_>,
@@ -282,7 +286,7 @@ impl<'r, 'a> Submission<'r, 'a> {
         if let Err(error) = self.bios.prepare(self.request.ctx) {
             return (0, Err(error));
         }
-        // What is completed elsewhere is not polled for.
+        // A request that completes on a work queue is not polled for.
         if self.travel.debt().is_some() {
             self.bios.iocb().stop_polling();
         }
@@ -295,7 +299,7 @@ impl<'r, 'a> Submission<'r, 'a> {
         }
 
         while left > 0 {
-            // A bio that has failed already fails the request; more of them do not help.
+            // The request has failed with its first bio that has; submit no more of them.
             if self.bios.has_failed() {
                 return (copied, Ok(()));
             }
@@ -308,8 +312,8 @@ impl<'r, 'a> Submission<'r, 'a> {
                     pos = pos.wrapping_add(i64::from(bytes));
                 }
                 Err(error) => {
-                    // The block that was begun still gets its end zeroed below: it must not show
-                    // old data.
+                    // The rest of the current block is still zeroed below: it must not show old
+                    // data.
                     result = Err(error);
                     break;
                 }
@@ -320,7 +324,8 @@ impl<'r, 'a> Submission<'r, 'a> {
         if decide::zeroes_tail(self.is_write(), plan.zero_around, pos, || inode.size()) {
             let pad = decide::tail_padding(pos, plan.block_size);
             if let Err(error) = self.zero_out(plan, pos, pad) {
-                // The data may be on its way: then it is the request that fails.
+                // Data may be in flight, so that the error of the walk alone would not fail the
+                // request.
                 self.bios.record_error(error);
                 result = Err(error);
             }
@@ -363,7 +368,7 @@ impl<'r, 'a> Submission<'r, 'a> {
         let template = &plan.template;
         let bytes = bio.size();
         if template.flags().has(OpFlags::ATOMIC) && u64::from(bytes) != plan.length {
-            // The file system promised that the device takes this much in one go.
+            // The file system promised that one bio can take this much.
             warn_once!();
             return Err(EINVAL);
         }
@@ -389,7 +394,7 @@ impl<'r, 'a> Submission<'r, 'a> {
         match plan.template.zeroes(pos, len, plan.block_size) {
             Ok(bio) => plan.template.submit(bio, &self.bios, pos),
             Err(error) => {
-                // Blocks that large do not exist yet. Rather fail than show old data.
+                // No file system has blocks this large yet. Fail, rather than show old data.
                 warn_once!();
                 Err(error)
             }

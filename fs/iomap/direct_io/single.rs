@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests of a single bio.
+//! Single-bio requests and simple reads.
 //!
-//! Most I/O of a database is in one mapping and fits one bio. Such a request needs no allocation
-//! besides its bio, in front of which it is described, and no reference count. What turns out to be
-//! more than that is undone and left to [`super::mapping`], which can do everything; so nothing here
-//! has to fail.
+//! The range of most requests, for example of a database, lies in one mapping and fits one bio.
+//! Such a request needs no reference count and no allocation besides its bio: its description is in
+//! the front pad of the bio. If a request turns out to need more, this module undoes what it did,
+//! and [`super::mapping`], which handles every case, takes over. So nothing here fails a request.
 
 #![forbid(unsafe_code)]
 
@@ -65,19 +65,19 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// What kind of bio a request gets.
+/// The properties of the bio of a request.
 struct Plan {
     flags: OpFlags,
     transfer: Transfer,
     owed: Owed,
-    /// The device's cache is flushed after.
+    /// The device's cache is flushed at completion.
     flush: bool,
     /// The rest of the first and of the last block has to be zeroed.
     zero_around: bool,
 }
 
 impl Plan {
-    /// The bio of a request that asks for nothing special.
+    /// The plan for a request without special needs.
     #[inline(always)]
     fn new(request: &Request<'_>) -> Self {
         Self {
@@ -89,8 +89,8 @@ impl Plan {
         }
     }
 
-    /// The bio of any other request, or nothing if a single bio cannot do what the mapping or the
-    /// request asks for.
+    /// The plan for any other request, or `None` if the mapping or the request needs more than a
+    /// single bio.
     #[cold]
     #[inline(never)]
     fn special(request: &Request<'_>, extent: Extent<'_>, unwritten: bool) -> Option<Self> {
@@ -100,7 +100,7 @@ impl Plan {
         }
         let ordinary = Self::new(request);
         if !request.is_write() {
-            // What was never written is not read either.
+            // A read of unwritten blocks needs no bio.
             return (!unwritten).then_some(ordinary);
         }
         let plan = request.plan_write(extent, unwritten);
@@ -121,7 +121,7 @@ impl Plan {
 
 /// Submits all of a request as one bio, if the mapping at `place` and the memory allow that.
 ///
-/// Otherwise the kiocb is given back, and everything is as before.
+/// Otherwise returns the kiocb, with all effects undone.
 #[inline(always)]
 pub(super) fn start(
     request: &Request<'_>,
@@ -158,7 +158,7 @@ pub(super) fn start(
     }
 
     let mark = memory.mark();
-    // As many as there can be are as good as too many.
+    // A need for `MAX_VECS` segments may mean more than that, so treat it as too many.
     let wait = Wait::Allowed(ctx);
     let mut bio = match SINGLES.alloc(iocb, bdev, memory, plan.flags, MAX_VECS - 1, wait) {
         Ok(bio) => bio,
@@ -185,7 +185,7 @@ pub(super) fn start(
     let polled = bio.iocb().flags().has(IocbFlags::HIPRI);
     if polled {
         if !plan.owed.is_nothing() {
-            // What is completed elsewhere is not polled for.
+            // A request that completes on a work queue is not polled.
             bio.iocb().stop_polling();
         } else if !bio.iocb().is_sync() {
             bio.poll_for();
@@ -205,16 +205,16 @@ pub(super) fn start(
         ctx,
     );
     if polled {
-        // There is nothing more to poll for.
+        // The caller polls for this bio only.
         flight.iocb().stop_polling();
     }
     Ok(flight)
 }
 
-/// Submits the read of at most a block for which the inline function of the C header has found the
-/// mapping at `place`.
+/// Submits a simple read with the mapping at `place`.
 ///
-/// The answer is `-ENOTBLK` if it does not fit, and has to be submitted like any other request.
+/// The answer is `-ENOTBLK` if the read does not fit one bio; the caller then uses
+/// `iomap_dio_rw()`.
 #[inline(always)]
 pub(crate) fn read(
     iocb: BusyIocb<()>,

@@ -2,10 +2,9 @@
 
 //! The submission of requests.
 //!
-//! [`admit`] checks what can be refused at once and gets the page cache out of the way. The first
-//! mapping then decides what a request is: of a single bio ([`super::single`]), or one that has to be
-//! walked and counted ([`super::mapping`]). From then on a request that is in flight cannot be named
-//! any more.
+//! [`admit`] refuses invalid requests and prepares the page cache. The first mapping then decides
+//! whether the request is a single-bio request ([`super::single`]) or a counted request
+//! ([`super::mapping`]). Submitting consumes the request, so no code here can access one in flight.
 
 #![forbid(unsafe_code)]
 
@@ -68,7 +67,7 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// What `iomap_dio_rw()` is called with.
+/// The arguments of `iomap_dio_rw()`.
 pub(crate) struct Call<'a> {
     /// The kiocb.
     pub(crate) iocb: NewIocb<DioOps>,
@@ -84,13 +83,13 @@ pub(crate) struct Call<'a> {
     pub(crate) ctx: MaySleep,
 }
 
-/// A request while it is submitted.
+/// A request during its submission.
 pub(super) struct Request<'a> {
     /// The inode of its file, which the caller keeps open until the call returns.
     inode: &'a Inode,
     /// Where it begins in the file, in bytes.
     pos: i64,
-    /// The one look at the size of the file that decides where a read ends.
+    /// The file size, sampled once: a read is clamped to it.
     i_size: i64,
     /// Bytes of an earlier part of the request, which count in its result.
     pub(super) done_before: usize,
@@ -100,9 +99,9 @@ pub(super) struct Request<'a> {
     begin: BeginFlags,
     /// Data goes to the file.
     write: bool,
-    /// What is done to make a write stable, so far.
+    /// How the write becomes stable, according to the mappings so far.
     pub(super) durability: Durability,
-    /// What is owed, so far.
+    /// The debt, so far.
     pub(super) owed: Owed,
     /// Submission may sleep.
     pub(super) ctx: MaySleep,
@@ -156,7 +155,7 @@ impl Request<'_> {
         }
     }
 
-    /// Whether there is nothing to read, as the file ends before.
+    /// Whether a read begins at or beyond the end of the file.
     #[inline]
     fn is_past_end(&self) -> bool {
         !self.write && self.pos >= self.i_size
@@ -168,7 +167,7 @@ impl Request<'_> {
         iocb.is_sync() || self.flags.has(CallerFlags::FORCE_WAIT)
     }
 
-    /// What the mapping of a bio has to be aligned to, in bytes.
+    /// The alignment of bios in the file, in bytes.
     ///
     /// A file system that always writes to new blocks allocates by its own block size.
     #[inline]
@@ -180,8 +179,8 @@ impl Request<'_> {
         }
     }
 
-    /// Whether there is nothing special about the request in this mapping of blocks that hold data, as
-    /// with most: nobody asks for more than that they are transferred.
+    /// Whether the bios for this mapping, which has written blocks, need no special handling. True
+    /// for most requests.
     #[inline(always)]
     pub(super) fn is_ordinary(&self, extent: Extent<'_>) -> bool {
         let special = MapFlags::NEW
@@ -209,7 +208,7 @@ impl Request<'_> {
         })
     }
 
-    /// Of `size` bytes that were transferred, those that count: a read ends where the file does.
+    /// The result for `size` transferred bytes: a read is clamped to the end of the file.
     #[inline]
     pub(super) fn counted(&self, size: isize) -> isize {
         if self.is_write() {
@@ -219,8 +218,8 @@ impl Request<'_> {
         }
     }
 
-    /// Makes a read iterator that has passed the end of the file stand there: callers such as splice
-    /// rely on it.
+    /// Moves the iterator of a read back to the end of the file if it has passed that. Callers such
+    /// as splice rely on this.
     #[inline]
     fn rewind<'m>(&self, memory: &mut IovIter<'m>, begin: Mark<'m>, end: i64) {
         if !self.is_write() && end > self.i_size {
@@ -268,17 +267,17 @@ fn admit(request: &mut Request<'_>, iocb: &Iocb, len: usize) -> Result {
     if !request.waits(iocb) {
         request.inode.ensure_dio_done_wq(ctx)?;
     } else if !iocb.is_sync() {
-        // Who waits here does not poll, so nothing may be left to polling.
+        // The caller cannot poll while the submitter waits.
         iocb.stop_polling();
     }
     Ok(())
 }
 
-/// What to refuse a request with, as `error` has kept cached pages from being written back or dropped.
+/// The error of a request whose cached pages cannot be written back or dropped because of `error`.
 ///
-/// The caller of a write is told `EAGAIN` if that would block a request that must not; otherwise
-/// `ENOTBLK`, the request to write through the page cache instead. An atomic write is never written
-/// that way; its caller may try again.
+/// A write that must not block fails with `EAGAIN` if this would block. Other writes fail with
+/// `ENOTBLK`, so that the caller writes through the page cache. An atomic write cannot do that, so
+/// it fails with `EAGAIN`.
 #[cold]
 fn stale_pages(error: Error, request: &Request<'_>, atomic: bool, len: usize) -> Error {
     if !request.write || error == EAGAIN {
@@ -303,8 +302,8 @@ pub(crate) fn rw(call: Call<'_>) -> Answer {
         done_before,
         ctx,
     } = call;
-    // A file system that has its own bios or submits them takes them for those of an `iomap_dio`.
-    // Who takes a part of the result does not have his memory at hand, so that a bio is often short.
+    // A file system with a bio set of its own or `->submit_io` expects bios of an `iomap_dio`. With
+    // `PARTIAL` the memory is often not resident, so a single bio would often be short.
     if flags.has(CallerFlags::BOUNCE | CallerFlags::PARTIAL) || iocb.file_system_takes_part() {
         let call = Call {
             iocb,
@@ -384,8 +383,7 @@ fn decide_and_submit(
     complete::finish_single(ended, ctx)
 }
 
-/// As [`rw`], for a request that is more than a single bio. `first` is what the file system has said
-/// to the first question.
+/// As [`rw`], for a counted request. `first` is the result of asking for the first mapping.
 #[cold]
 #[inline(never)]
 fn walk(
@@ -441,7 +439,7 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Dio>, Answer> {
         let submission = Submission::new(&mut request, iocb, pages, Some(prepared));
         match submit(submission, iter, &mut memory, None) {
             Ok((Ended::Bios(ended), _)) => Ok(ended),
-            // There was memory for it, so it is as if it had bios.
+            // Not reached: the memory was allocated before.
             Ok((Ended::WithoutBio(iocb, _), _)) => Err(iocb.refuse(ENOMEM)),
             Err(queued) => Err(queued.answer()),
         }
@@ -474,7 +472,7 @@ fn submit(
     Ok((sealed?, result))
 }
 
-/// Classifies how the walk has ended.
+/// Classifies the result of the walk.
 fn walk_end(walked: Result) -> Walk {
     match walked {
         Ok(()) => Walk::Done,

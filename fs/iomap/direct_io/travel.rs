@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ways a request can travel.
+//! The ways a request can take to its completion.
 //!
 //! ```text
-//!  Simple    one bio      --+--> completed where its bio ends
+//!  Simple    single-bio   --+--> completed where its bio ends
 //!                           |
 //!                           | error, cached pages (write)
 //!                           v
-//!  Deferred  one or more  --+--> completed on a work queue
+//!  Deferred  either       --+--> completed on a work queue
 //!                           ^
-//!                           | error, cached pages (write), a mapping that owes
+//!                           | error, cached pages (write), a debt of a mapping
 //!                           |
-//!  Plain     several      --+--> completed where the last bio ends
+//!  Plain     counted      --+--> completed where the last bio ends
 //!
-//!  Bounce    several, through bounce buffers
+//!  Bounce    counted, through bounce buffers
 //!                         --+--> completed where the last bio ends
-//!                           +--> with a debt: on a work queue
+//!                           |
+//!                           +--> with a debt: completed on a work queue
 //! ```
 //!
-//! A request that its submitter completes itself, because it waited or because all bios had ended
-//! by then, takes the way it was on to the end: it is in process context already.
+//! If the submitter completes a request itself, because it waited or because all bios had ended by
+//! then, the request keeps its variant: the submitter is in process context already.
 
 #![forbid(unsafe_code)]
 
@@ -39,9 +40,9 @@ use kernel::{
 /// The direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
-    /// Device to memory.
+    /// From the device to memory.
     Read,
-    /// Memory to device.
+    /// From memory to the device.
     Write {
         /// The data has to be stable, and every bio so far was written through.
         through: bool,
@@ -49,7 +50,7 @@ pub(crate) enum Transfer {
 }
 
 impl Transfer {
-    /// Whether data goes to the device.
+    /// Whether the request writes to the device.
     #[inline]
     pub(crate) fn is_write(self) -> bool {
         match self {
@@ -58,7 +59,8 @@ impl Transfer {
         }
     }
 
-    /// What the file system's `end_io` callback is told wherever the request is completed.
+    /// The flags for the file system's `end_io` callback that do not depend on where the request
+    /// completes.
     #[inline]
     pub(crate) fn end_io_flags(self, pages: Pages) -> EndIoFlags {
         match self {
@@ -73,21 +75,21 @@ impl Transfer {
 }
 
 /// The way of a request, from the decision to its completion.
-// What the variants have in common is in the same place, where it is found without a match.
+// Common fields have the same place in all variants, so that reading them needs no branch.
 #[repr(u8)]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Travel {
-    /// One bio, zero-copy: completed where it ends.
+    /// A single-bio request: completed where its bio ends.
     Simple(Transfer),
-    /// Several bios, zero-copy: completed where the last one ends.
+    /// A counted request, zero-copy: completed where its last bio ends.
     Plain(Transfer),
-    /// Zero-copy, of one bio or several: completed in process context, for what it owes.
+    /// A zero-copy request with a debt: completed in process context.
     Deferred(Transfer, Debt),
-    /// Several bios, through bounce buffers: completed in process context if it owes anything.
+    /// A counted request through bounce buffers: completed in process context if it has a debt.
     Bounce(Transfer, Option<Debt>),
 }
 
-/// A request that owes nothing, and so can be completed anywhere.
+/// A request that owes nothing, so that it can be completed in any context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clear {
     pub(crate) transfer: Transfer,
@@ -95,7 +97,7 @@ pub(crate) struct Clear {
 }
 
 impl Travel {
-    /// The way of a request of one bio.
+    /// The way of a single-bio request.
     #[inline]
     pub(crate) fn single(transfer: Transfer, owed: Owed) -> Self {
         match owed.debt() {
@@ -104,7 +106,7 @@ impl Travel {
         }
     }
 
-    /// The way of a request of several bios.
+    /// The way of a counted request.
     #[inline]
     pub(crate) fn counted(transfer: Transfer, bounced: bool, owed: Owed) -> Self {
         match (bounced, owed.debt()) {
@@ -114,7 +116,7 @@ impl Travel {
         }
     }
 
-    /// How its bios are filled, with the caller's memory in these pages, and so how they are ended.
+    /// How the bios are filled, and so how they end. `pages` are those of the caller's memory.
     #[inline]
     pub(crate) fn buffers(&self, pages: Pages) -> Buffers {
         match self {
@@ -134,7 +136,7 @@ impl Travel {
         }
     }
 
-    /// What is owed.
+    /// The work that is owed.
     #[inline]
     pub(crate) fn debt(&self) -> Option<Debt> {
         match self {
@@ -144,7 +146,7 @@ impl Travel {
         }
     }
 
-    /// Notes that all of a write was written through.
+    /// Records that all of a write was written through.
     pub(crate) fn write_through(&mut self) {
         match self {
             Self::Simple(transfer)
@@ -154,7 +156,7 @@ impl Travel {
         }
     }
 
-    /// Goes on with more debts.
+    /// Adds work that is owed.
     #[inline]
     pub(crate) fn owe(&mut self, owed: Owed) {
         let Some(more) = owed.debt() else { return };
@@ -172,8 +174,8 @@ impl Travel {
         }
     }
 
-    /// Chooses where an asynchronous request is completed whose last bio has ended: there, or, if it
-    /// owes anything by now, in process context.
+    /// Chooses the completion context of an asynchronous request when its last bio has ended: here,
+    /// or in process context if it has a debt by now.
     #[inline]
     pub(crate) fn land(
         &mut self,
@@ -192,7 +194,7 @@ impl Travel {
         None
     }
 
-    /// The request, if it owes nothing.
+    /// The request, if it has no debt.
     #[inline]
     pub(crate) fn clear(&self) -> Option<Clear> {
         match self {
@@ -210,7 +212,7 @@ impl Travel {
 }
 
 impl Clear {
-    /// What the file system's `end_io` callback is told.
+    /// The flags for the file system's `end_io` callback.
     #[inline]
     pub(crate) fn end_io_flags(self, pages: Pages) -> EndIoFlags {
         self.transfer
@@ -220,7 +222,7 @@ impl Clear {
 }
 
 impl Travel {
-    /// What the file system's `end_io` callback is told in process context.
+    /// The flags for `->end_io` in process context.
     #[inline]
     pub(crate) fn end_io_flags(&self, pages: Pages) -> EndIoFlags {
         let (bounced, debt) = match self {

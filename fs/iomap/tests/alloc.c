@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The memory that a submitter allocates: whether it may wait for it, what if there
- * is none, and whether it is freed in the end.
+ * Records the allocations of a submitter: whether they may sleep, fail, and are freed
+ * in the end.  Also makes one of them fail.
  *
- * Allocations are counted by their tracepoints.  The one before the one that is to
- * fail sets current->fail_nth (Documentation/fault-injection/fault-injection.rst).
- * That by itself would also count the pages that the allocator gets for itself now
- * and then, and a script would not be the same each time.
+ * Tracepoints count the allocations.  The allocation before the one that has to fail
+ * sets current->fail_nth (Documentation/fault-injection/fault-injection.rst).
+ * fail_nth alone would also count the pages that the slab allocator occasionally
+ * allocates for itself, so the records of a script would vary.
  */
 #include <linux/gfp.h>
 #include <linux/preempt.h>
@@ -22,12 +22,12 @@ static struct {
 	const struct task_struct *task;
 	unsigned int seen;
 	unsigned int fail;
-	/* Those that were not freed so far. */
+	/* Allocations not freed so far. */
 	const void *live[16];
 	bool any_live;
 } watch;
 
-/* The next allocation fails, or does not after all. */
+/* Makes the next allocation fail, or revokes that. */
 static void set_fail_next(bool on)
 {
 #ifdef CONFIG_FAULT_INJECTION
@@ -58,7 +58,7 @@ bool allocs_can_fail(void)
 	return !p;
 }
 
-/* Does the slab allocator or CONFIG_DEBUG_OBJECTS allocate for itself, on some occasion? */
+/* The slab allocator and CONFIG_DEBUG_OBJECTS occasionally allocate for themselves. */
 static bool is_housekeeping(unsigned long call_site)
 {
 	static const char *const parts[] = { "sheaf", "_pcs_", "fill_pool", "kmem_alloc_batch" };
@@ -76,7 +76,7 @@ static void saw(unsigned long call_site, const void *ptr, gfp_t gfp)
 	if (current != watch.task || !in_task())
 		return;
 	if (is_housekeeping(call_site)) {
-		/* It can do without. The one that is to fail is still to come. */
+		/* A failure here has no effect.  Fail the next allocation instead. */
 		if (!ptr && watch.seen + 1 == watch.fail)
 			set_fail_next(true);
 		return;
@@ -92,7 +92,7 @@ static void saw(unsigned long call_site, const void *ptr, gfp_t gfp)
 		set_fail_next(true);
 }
 
-/* Anywhere, also when no script is played. */
+/* Called for every kfree() in the system, also between scripts. */
 static void saw_free(const void *ptr)
 {
 	if (!READ_ONCE(watch.any_live) || !ptr)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A file that can be encrypted, on a disk that can do so itself.
+ * Encryption of the simulated file, inline by the disk or by the block layer.
  *
- * The key is always there.  For each script, S_ENCRYPTED says whether the file is
- * encrypted, and the disk whether it can encrypt or leaves it to the block layer
+ * The file always has its key.  Each script sets S_ENCRYPTED or not, and chooses
+ * whether the disk can encrypt; otherwise the block layer does
  * (block/blk-crypto-fallback.c).
  */
 #include <linux/blk-crypto-profile.h>
@@ -27,7 +27,7 @@ static u8 key_identifier[FSCRYPT_KEY_IDENTIFIER_SIZE];
 
 static int crypt_get_context(struct inode *inode, void *ctx, size_t len)
 {
-	/* As it would lie on a disk: a policy, and a nonce behind it. */
+	/* The on-disk format: a policy followed by a nonce. */
 	struct {
 		struct fscrypt_policy_v2 policy;
 		u8 nonce[16];
@@ -134,7 +134,7 @@ int crypt_make_key(struct file *file, void __user *memory)
 		return error;
 	if (copy_from_user(key_identifier, uarg->key_spec.u.identifier, sizeof(key_identifier)))
 		return -EFAULT;
-	/* The disk cannot encrypt so far, and the block layer gets ready to do it. */
+	/* While the disk cannot encrypt, opening prepares the fallback of the block layer. */
 	inode->i_flags |= S_ENCRYPTED;
 	error = fscrypt_file_open(inode, file);
 	inode->i_flags &= ~S_ENCRYPTED;

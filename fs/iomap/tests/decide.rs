@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables for the decisions of direct I/O, with a row on each side of every boundary.
+//! Tables for the rules of direct I/O, with a row on each side of every boundary.
 
 use super::decide::{
     self,
@@ -55,7 +55,7 @@ mod cases {
         ] {
             assert_eq!(decide::head_padding(pos, block), head);
             assert_eq!(decide::tail_padding(pos, block), tail);
-            // What is zeroed on both sides of a position makes a whole block, or nothing.
+            // Head and tail padding of one position add up to a block, or both are zero.
             assert!(head + tail == 0 || head + tail == block);
         }
     }
@@ -98,7 +98,7 @@ mod cases {
     #[test]
     fn plans_of_writes() {
         let nothing = Owed::NOTHING;
-        // All mappings, against all durabilities and both kinds of device.
+        // All mappings with all durabilities and both kinds of device.
         for unwritten in [false, true] {
             for new in [false, true] {
                 for shared in [false, true] {
@@ -194,7 +194,7 @@ mod cases {
             (false, 0, 512, 4096, 513, false),
             (false, 0, 512, 4096, 512, true),
             (false, 0, 512, 4096, 511, true),
-            // What is before it in its block is there already.
+            // The data before the write in its block stays.
             (false, 512, 3584, 4096, 0, false),
             (false, 512, 512, 512, 0, false),
         ] {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scripts drawn at random, and made smaller again.
+ * Draws random scripts, and shrinks them.
  *
- * A generated script asks for nothing that a file system or a disk would not do,
- * with two exceptions that both implementations warn of: a write to a hole, and a
- * mapping of unknown type.  Where Rust is known to differ from C (named scripts
- * show it, Documentation/rust/iomap.rst says why), it is not asked.
+ * A random script contains only what file systems and disks really do, with two
+ * exceptions that both implementations warn about: a write to a hole, and a mapping
+ * of unknown type.  It avoids the known differences between Rust and C, which
+ * Documentation/rust/iomap.rst lists and named scripts show.
  */
 #include <linux/blk_types.h>
 #include <linux/fs.h>
@@ -74,7 +74,7 @@ static void generate_request(struct script *s, struct rnd_state *r)
 		s->dio_flags |= IOMAP_DIO_OVERWRITE_ONLY;
 	if (chance(r, 25))
 		s->dio_flags |= IOMAP_DIO_PARTIAL;
-	/* C lets a polled request wait for nobody; Rust does not (see is_waited_for()). */
+	/* C hangs if the submitter waits for a polled request (see is_waited_for()). */
 	if (s->async && s->ki_flags & IOCB_HIPRI)
 		s->dio_flags &= ~(IOMAP_DIO_FORCE_WAIT | IOMAP_DIO_PARTIAL);
 	if (chance(r, 8))
@@ -102,7 +102,7 @@ static void generate_memory(struct script *s, struct rnd_state *r)
 		s->dma = 7;
 	}
 	if (s->mem == MEM_BVEC && s->skew) {
-		/* What a disk cannot reach is not in a registered buffer. */
+		/* Registered buffers are aligned for the disk. */
 		s->skew &= ~511;
 	}
 	if (s->mem == MEM_UBUF || (s->mem == MEM_IOVEC && !s->odd_seg)) {
@@ -161,7 +161,7 @@ static void generate_file(struct script *s, struct rnd_state *r)
 		s->dma = PICK(r, 511, 3, 7);
 }
 
-/* May iomap wait for this polled request, which is then polled by nobody? */
+/* Whether the submitter may wait for this polled request, so that nobody polls. */
 static bool is_waited_for(const struct script *s)
 {
 	if (!s->async || !(s->ki_flags & IOCB_HIPRI))
@@ -194,13 +194,13 @@ static void generate_maps(struct script *s, struct rnd_state *r)
 		if (chance(r, 1))
 			m->type = MAP_UNKNOWN;
 		if (m->type == MAP_INLINE) {
-			/* All of it lies in a page. */
+			/* Inline data fits in one page. */
 			if (s->pos + s->len > 4096 || s->blkbits > 12 || s->size > 4096)
 				m->type = MAP_MAPPED;
 			else
 				m->before = 4096;
 		}
-		/* Mappings end at block boundaries, but for a careless file system. */
+		/* Mappings usually end at block boundaries. */
 		if (chance(r, 60) && m->type != MAP_INLINE) {
 			m->len = PICK(r, 1, 1, 2, 3, 8, 16) * block;
 			if (i == 0)
@@ -237,7 +237,10 @@ static void generate_maps(struct script *s, struct rnd_state *r)
 	}
 }
 
-/* The block layer decrypts in its own time, and C polls for a bio that it has replaced. */
+/*
+ * The block layer decrypts reads in a worker, whose timing varies, and C polls for a
+ * bio that the block layer has replaced.
+ */
 static bool may_be_encrypted(const struct script *s)
 {
 	return s->crypt != CRYPT_BLOCK_LAYER ||
@@ -255,7 +258,7 @@ static void generate_answers(struct script *s, struct rnd_state *r)
 	s->end_io = PICK(r, 0, 0, 1, 1, 1, 2);
 	if (s->end_io == 2)
 		s->end_io_ret = PICK(r, 0, 0, -EIO, -ENOSPC);
-	/* Half of them leave bios alone: only those can be requests of a single bio. */
+	/* Without these callbacks the request can be a single-bio request. */
 	if (chance(r, 50)) {
 		s->submit = below(r, NR_SUBMIT);
 		s->set = s->submit == SUBMIT_IOEND ? SET_IOEND : below(r, NR_SET);
@@ -296,7 +299,7 @@ static void generate_answers(struct script *s, struct rnd_state *r)
 			step->what = STEP_POLL;
 	}
 
-	/* Copying back and unpinning bounced reads may sleep: the file system sees to it. */
+	/* Copying back a bounced read may sleep, so file systems end such bios in a worker. */
 	if (bounce && s->submit != SUBMIT_IOEND) {
 		s->at_ctx = PICK(r, CTX_TASK, CTX_WORKER);
 		s->ki_flags &= ~IOCB_HIPRI;
@@ -310,7 +313,7 @@ static void generate_answers(struct script *s, struct rnd_state *r)
 		s->crypt = PICK(r, CRYPT_DISK, CRYPT_DISK, CRYPT_BLOCK_LAYER);
 	if (!may_be_encrypted(s))
 		s->crypt = CRYPT_DISK;
-	/* Other sets may have a bio left that was used before, and then allocate nothing. */
+	/* Other bio sets may have a cached bio, and then do not allocate. */
 	if (s->set == SET_OWN && s->op != OP_SIMPLE && chance(r, 20))
 		s->fail_alloc = 1 + below(r, 8);
 }
@@ -330,7 +333,7 @@ void script_generate(struct script *s, u64 seed)
 	generate_answers(s, &r);
 }
 
-/* What no caller, file system or disk would do, and what Rust is known to do otherwise. */
+/* Excludes what no caller, file system or disk does, and the known differences. */
 static bool makes_sense(const struct script *s)
 {
 	bool contexts = false;
@@ -373,7 +376,7 @@ static bool makes_sense(const struct script *s)
 	return true;
 }
 
-/* Keeps a change if the script still fails with it. */
+/* Keeps a change if the changed script still fails. */
 static bool try(struct script *s, const struct script *changed,
 		bool (*fails)(const struct script *s))
 {

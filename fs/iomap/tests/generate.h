@@ -4,12 +4,11 @@
 
 #include "script.h"
 
-/* Draws a script.  The same seed always draws the same one. */
+/* Draws a random script, always the same one for a seed. */
 void script_generate(struct script *s, u64 seed);
 
 /*
- * Makes a script smaller for as long as `fails` says that it still shows what is
- * wrong.
+ * Shrinks a script as long as `fails` returns true for the smaller one.
  */
 void script_shrink(struct script *s, bool (*fails)(const struct script *s));
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The numbers of a mapping of a script.
- * Included wherever something is done with each of them, with F() defined.
+ * The numbers of a mapping of a script, for inclusion with a definition of F().
  */
 F(type)		/* enum script_map_type */
 F(len)		/* bytes from the position; 0: 1 MiB past the request */
-F(before)	/* bytes in front of the position */
+F(before)	/* bytes before the position */
 F(flags)	/* IOMAP_F_* */
-F(error)	/* ->iomap_begin() fails with it instead */
-F(end)		/* what ->iomap_end() returns */
-F(src)		/* there is a source mapping as well */
-F(nothing)	/* no block device, or no inline data */
-F(size)		/* the file is so many bytes long from then on; EMPTY */
+F(error)	/* ->iomap_begin() fails with this error instead */
+F(end)		/* the result of ->iomap_end() */
+F(src)		/* the srcmap is filled as well */
+F(nothing)	/* the block device or the inline data is NULL */
+F(size)		/* the new file size in bytes; 0: unchanged; EMPTY */

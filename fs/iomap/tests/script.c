@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scripts and records as text.
+ * Printing of scripts and records.
  */
 #include <linux/kernel.h>
 #include <linux/string.h>

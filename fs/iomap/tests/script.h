@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Scripts of direct I/O: what is asked for, what the file system and the disk
- * answer, and what happens meanwhile.
+ * Scripts of direct I/O: one request, the answers of the file system and of the
+ * disk, and the events in between.
  *
- * A script is plain numbers, so that it can be written by hand, drawn at random,
- * made smaller, and printed as it would be written.  Zero is the usual thing for
- * every number: an empty script is a synchronous read of nothing at the start of
- * a file of 1 MiB with blocks of 4 KiB, mapped to a disk that ends each bio well.
+ * A script consists of plain numbers.  It can be written by hand, drawn at random,
+ * shrunk, and printed in the form in which it would be written.  Every number has a
+ * useful default of zero: an empty script is a synchronous read of 0 bytes at the
+ * start of a file of 1 MiB with blocks of 4 KiB, on a disk whose bios all succeed.
  */
 #ifndef _IOMAP_TESTS_SCRIPT_H
 #define _IOMAP_TESTS_SCRIPT_H
@@ -15,11 +15,11 @@
 
 struct kunit;
 
-/* Through which door the request comes. */
+/* The function that gets the request. */
 enum script_op {
 	OP_READ,
 	OP_WRITE,
-	/* iomap_dio_read_simple(), and iomap_dio_rw() if that does not want it */
+	/* iomap_dio_read_simple(), and iomap_dio_rw() if it returns -ENOTBLK */
 	OP_SIMPLE,
 };
 
@@ -34,13 +34,13 @@ enum script_memory {
 
 /* ->submit_io() of the file system. */
 enum script_submit {
-	/* There is none: iomap submits. */
+	/* There is no callback: iomap submits the bios. */
 	SUBMIT_BY_IOMAP,
-	/* It submits the bio as it is. */
+	/* The callback submits the bio unchanged. */
 	SUBMIT_AS_IS,
-	/* It puts an end handler of its own in between, as btrfs and f2fs do. */
+	/* The callback replaces bi_end_io, as btrfs and f2fs do. */
 	SUBMIT_HOOKED,
-	/* It makes an ioend that a worker finishes, as XFS does; needs that bio set. */
+	/* The callback makes an ioend that a worker ends, as XFS does; needs SET_IOEND. */
 	SUBMIT_IOEND,
 	NR_SUBMIT,
 };
@@ -53,16 +53,19 @@ enum script_set {
 	NR_SET,
 };
 
-/* Who encrypts the file. */
+/* Where the file is encrypted. */
 enum script_crypt {
 	CRYPT_NONE,
 	CRYPT_DISK,
-	/* The block layer, because the disk cannot. Deferred for reads: only for synchronous ones. */
+	/*
+	 * In the block layer, because the disk cannot.  It decrypts in a worker, so
+	 * use this for synchronous reads only.
+	 */
 	CRYPT_BLOCK_LAYER,
 	NR_CRYPT,
 };
 
-/* Where something happens. */
+/* The context of an event. */
 enum script_ctx {
 	CTX_TASK,
 	CTX_SOFTIRQ,
@@ -71,7 +74,7 @@ enum script_ctx {
 	NR_CTX,
 };
 
-/* What the file system finds where a mapping is asked for. */
+/* The type of the mapping that the file system returns. */
 enum script_map_type {
 	MAP_MAPPED,
 	MAP_UNWRITTEN,
@@ -82,12 +85,12 @@ enum script_map_type {
 	NR_MAP,
 };
 
-
+/* An event during the request. */
 enum script_step_what {
 	STEP_NONE,
 	/* bio number `arg` ends */
 	STEP_END,
-	/* the pages of the caller become clean behind its back */
+	/* the caller's pages are cleaned, as by writeback */
 	STEP_CLEAN,
 	/* page `arg` of the request appears in the page cache, clean */
 	STEP_CACHE,
@@ -97,21 +100,19 @@ enum script_step_what {
 	STEP_SIZE,
 	/* the caller's memory changes */
 	STEP_SCRIBBLE,
-	/* somebody polls for the request */
+	/* a task polls for the request */
 	STEP_POLL,
-	/* somebody else waits until all requests to the file are over, as truncate() does */
+	/* another task waits for all requests to the file, as truncate() does */
 	STEP_WAIT,
 	NR_STEP,
 };
-
 
 #define SCRIPT_MAPS	6
 #define SCRIPT_STEPS	8
 #define SCRIPT_SHOWS	8
 
-/* In the file, `EMPTY` bytes are none; 0 is the usual. */
+/* A file size of 0 bytes; the number 0 stands for the default size. */
 #define EMPTY		(-1)
-
 
 #define F(name)	s64 name;
 
@@ -124,34 +125,34 @@ struct script_step {
 };
 
 struct script {
-	/* Named scripts: their name, which begins with the numbers of what they show. */
+	/* Of a named script: begins with the numbers of the behaviours that it shows. */
 	const char *name;
-	/* What the request returns in the end; the result of ki_complete() if it is queued. */
+	/* The expected result; that of ki_complete() if the request is queued. */
 	s64 result;
-	/* Lines, or parts of lines, that the record has to have, in this order... */
+	/* Lines, or parts of lines, that the record must contain, in this order... */
 	const char *shows[SCRIPT_SHOWS];
-	/* ... and parts of lines that it must not have. */
+	/* ... and parts of lines that it must not contain. */
 	const char *never[4];
-	/* Why Rust differs from C here. Then result and shows are those of Rust. */
+	/* Why Rust differs from C; result and shows then apply to Rust. */
 	const char *differs;
-	/* C would crash, and is not asked. */
+	/* C would crash, so only Rust executes the script. */
 	bool crashes_c;
 
 #include "script_fields.h"
 
-	/* What ->iomap_begin() answers, call by call; the last one is for all others too. */
+	/* The answers of ->iomap_begin(), call by call; the last one repeats. */
 	struct script_map map[SCRIPT_MAPS];
 	s64 maps;
 	/*
-	 * What happens when the request has been submitted, or its submitter waits.
-	 * When the steps are over, all bios left end in the order of submission.
+	 * The events after the call has returned, or while the submitter waits.
+	 * After the last step all remaining bios end in the order of submission.
 	 */
 	struct script_step step[SCRIPT_STEPS];
 };
 
 #undef F
 
-/* Which implementation serves the request. */
+/* The implementation that executes the request. */
 enum impl {
 	IMPL_C,
 	IMPL_RUST,
@@ -159,32 +160,32 @@ enum impl {
 
 #define RECORD_BYTES	(64 << 10)
 
-/* What was observed: lines of text. */
+/* The observations of one execution, as lines of text. */
 struct record {
 	char text[RECORD_BYTES];
 	size_t len;
-	/* What the request returned, by ki_complete() if it was queued. */
+	/* The result of the request; that of ki_complete() if it was queued. */
 	s64 result;
 	bool full;
 };
 
-/* The world that scripts are played in, for a suite. */
+/* Sets up the simulated world of a suite, and tears it down. */
 int world_make(void);
 void world_unmake(void);
 
-/* Warnings that scripts provoke are written down and not printed until @test ends. */
+/* Until @test ends, warnings of the kernel go to the record instead of the log. */
 void world_enter(struct kunit *test);
 
 /*
- * Plays a script.  Fails with -ETIMEDOUT if the request got stuck, and with -E2BIG
- * if there was more to write down than fits.
+ * Executes a script.  Fails with -ETIMEDOUT if the request hangs, and with -E2BIG
+ * if the record is too small.
  */
 int world_play(const struct script *s, enum impl impl, struct record *rec);
 
-/* Can allocations be made to fail in this kernel? */
+/* Whether this kernel can inject allocation failures. */
 bool allocs_can_fail(void);
 
-/* Scripts by name, by what they are about; the last of each group has no name. */
+/* The named scripts, by topic.  The last entry of each array has no name. */
 extern const struct script setup_scripts[];
 extern const struct script mapping_scripts[];
 extern const struct script bio_scripts[];
@@ -194,10 +195,10 @@ extern const struct script completion_scripts[];
 extern const struct script simple_scripts[];
 extern const struct script difference_scripts[];
 
-/* Prints a script as it would be written. */
+/* Prints a script in the form in which it would be written. */
 void script_print(const struct script *s);
 
-/* Prints two records side by side, from a little before the first difference. */
+/* Prints two records up to the first difference, and then a few lines of both. */
 void records_print(const struct record *c, const struct record *rust);
 bool records_equal(const struct record *a, const struct record *b);
 

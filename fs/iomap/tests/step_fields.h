@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The numbers of a step of a script.
- * Included wherever something is done with each of them, with F() defined.
+ * The numbers of a step of a script, for inclusion with a definition of F().
  */
 F(what)		/* enum script_step_what */
 F(arg)

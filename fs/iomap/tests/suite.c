@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Direct I/O in Rust against direct I/O in C: the same script on both must leave
- * the same record.
+ * Compares direct I/O in Rust with direct I/O in C: both have to leave the same
+ * record of a script.
  *
- * iomap_dio_scripts plays the scripts that have a name, and looks whether they
- * show what they are named for.  iomap_dio_fuzz plays scripts drawn at random:
+ * iomap_dio_scripts executes the named scripts and checks that their records show
+ * the behaviour in the name.  iomap_dio_fuzz executes random scripts:
  *
- *   iomap_dio_fuzz.scripts=	how many
- *   iomap_dio_fuzz.seconds=	or for how long
+ *   iomap_dio_fuzz.scripts=	number of scripts
+ *   iomap_dio_fuzz.seconds=	or the time
  *   iomap_dio_fuzz.seed=	the first seed; the others follow it
  */
 #include <kunit/test.h>
@@ -52,7 +52,7 @@ static int play_both(const struct script *s)
 	return world_play(s, IMPL_RUST, rust_record);
 }
 
-/* --- Scripts with a name --- */
+/* --- Named scripts --- */
 
 static void play_named(struct kunit *test)
 {
@@ -62,10 +62,10 @@ static void play_named(struct kunit *test)
 	bool equal;
 
 	if ((s->allocs || s->fail_alloc) && !allocs_can_fail())
-		kunit_skip(test, "needs CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC that obey fail_nth here, and CONFIG_KALLSYMS");
+		kunit_skip(test, "needs CONFIG_KALLSYMS, and CONFIG_FAILSLAB and CONFIG_FAIL_PAGE_ALLOC with fail_nth for allocations that may sleep");
 	if (s->crypt && !IS_ENABLED(CONFIG_FS_ENCRYPTION))
 		kunit_skip(test, "needs CONFIG_FS_ENCRYPTION");
-	KUNIT_ASSERT_EQ_MSG(test, play_both(s), 0, "the request got stuck: see the record\n%s",
+	KUNIT_ASSERT_EQ_MSG(test, play_both(s), 0, "the request got stuck; its record:\n%s",
 			rec->text);
 	equal = records_equal(c_record, rust_record);
 	if (!s->differs && !equal) {
@@ -77,19 +77,19 @@ static void play_named(struct kunit *test)
 	else
 		KUNIT_EXPECT_TRUE_MSG(test, equal, "Rust differs from C");
 
-	KUNIT_EXPECT_EQ_MSG(test, rec->result, s->result, "what Rust returns");
+	KUNIT_EXPECT_EQ_MSG(test, rec->result, s->result, "the result of Rust");
 	for (unsigned int i = 0; i < SCRIPT_SHOWS && s->shows[i]; i++) {
 		const char *found = strstr(p, s->shows[i]);
 
 		if (!found)
-			KUNIT_FAIL(test, "the record does not have \"%s\" where it should be:\n%s",
+			KUNIT_FAIL(test, "the record lacks \"%s\" at this place:\n%s",
 				   s->shows[i], rec->text);
 		else
 			p = found + strlen(s->shows[i]);
 	}
 	for (unsigned int i = 0; i < ARRAY_SIZE(s->never) && s->never[i]; i++)
 		KUNIT_EXPECT_NULL_MSG(test, strstr(rec->text, s->never[i]),
-				"the record has \"%s\":\n%s", s->never[i], rec->text);
+				"the record must not contain \"%s\":\n%s", s->never[i], rec->text);
 }
 
 #define GROUP(group)							\
@@ -136,26 +136,26 @@ static struct kunit_suite named_suite = {
 	.test_cases	= named_cases,
 };
 
-/* --- Scripts drawn at random --- */
+/* --- Random scripts --- */
 
 #undef MODULE_PARAM_PREFIX
 #define MODULE_PARAM_PREFIX "iomap_dio_fuzz."
 
-/* As much as KUnit lets a case take without the hung task detector minding. */
+/* A longer case would trigger the hung task detector. */
 #define CHUNK_SCRIPTS	500UL
 #define CHUNK_SECONDS	20UL
 
 static unsigned long scripts = 3000;
 module_param(scripts, ulong, 0444);
-MODULE_PARM_DESC(scripts, "number of scripts that are drawn");
+MODULE_PARM_DESC(scripts, "number of random scripts");
 
 static unsigned long seconds;
 module_param(seconds, ulong, 0444);
-MODULE_PARM_DESC(seconds, "go on for so long, however many scripts that are");
+MODULE_PARM_DESC(seconds, "execute random scripts for this time, whatever their number");
 
 static unsigned long seed = 1;
 module_param(seed, ulong, 0444);
-MODULE_PARM_DESC(seed, "of the first script");
+MODULE_PARM_DESC(seed, "seed of the first random script");
 
 static bool differs(const struct script *s)
 {
@@ -223,7 +223,7 @@ static void fuzz(struct kunit *test)
 	}
 	kunit_info(test, "%lu scripts, %lu with bios, %lu queued, %lu with an error, %lu too long to compare",
 		   n, bios, queued, failed, cut);
-	/* A script that does nothing compares well. One or two may; most must not. */
+	/* Scripts without bios compare little, so require that many scripts have some. */
 	if (n >= 100) {
 		KUNIT_EXPECT_GE(test, bios * 3, n);
 		KUNIT_EXPECT_LE(test, cut * 50, n);
@@ -245,5 +245,5 @@ static struct kunit_suite fuzz_suite = {
 
 kunit_test_suites(&named_suite, &fuzz_suite);
 
-MODULE_DESCRIPTION("Direct I/O in Rust against direct I/O in C");
+MODULE_DESCRIPTION("KUnit tests that compare direct I/O in Rust with C");
 MODULE_LICENSE("GPL");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ways of requests, and the word that `end_io` is told about each.
+//! The ways of requests, and the flags that each passes to `->end_io`.
 
 use super::{
     decide::Owed,
@@ -57,7 +57,7 @@ mod cases {
                     if debt.has(Owed::REMAP) && debt.has(Owed::CONVERT) && !debt.has(Owed::FLUSH)
             ));
         }
-        // What was bounced stays so, whatever it owes.
+        // A bounced request keeps its variant, whatever its debt.
         let mut travel = Travel::counted(READ, true, NOTHING);
         travel.owe(Owed::REPORT);
         assert!(matches!(travel, Travel::Bounce(READ, Some(debt)) if debt.has(Owed::REPORT)));
@@ -83,14 +83,14 @@ mod cases {
             assert!(clear.is_some_and(|clear| clear.transfer == WRITE && clear.bounced == bounced));
             assert!(travel.land(false, || true).is_none());
             assert!(travel.debt().is_some_and(|debt| debt.has(Owed::DROP_PAGES)));
-            // From then on it owes that.
+            // The debt stays.
             assert!(travel.land(false, || false).is_none());
         }
         let mut read = Travel::single(READ, NOTHING);
         assert!(read.land(false, || true).is_some());
         assert!(read.land(true, || true).is_none());
         assert!(matches!(read, Travel::Deferred(READ, debt) if debt.has(Owed::REPORT)));
-        // What owes anything is not looked at any more.
+        // A request with a debt is not checked for cached pages.
         let mut owing = Travel::counted(WRITE, true, Owed::FLUSH);
         let mut asked = false;
         assert!(owing
@@ -104,7 +104,7 @@ mod cases {
 
     #[test]
     fn end_io_flags() {
-        // The word of the C implementation for the same request, bit by bit.
+        // The flags of the C implementation for the same request, bit by bit.
         let flags = |travel: &Travel, pages| travel.end_io_flags(pages).into_raw();
         let read = Travel::single(READ, NOTHING);
         assert_eq!(flags(&read, Pages::Dirtied), 1 << 31);
@@ -134,7 +134,7 @@ mod cases {
             flags(&bounced, Pages::LeftAlone),
             1 << 30 | 1 << 29 | 1 << 27 | 1 << 4 | 1 << 1 | 1
         );
-        // What the file system is not told by name.
+        // These parts of a debt have no flag of their own.
         let other = Owed::RECORD
             .with(Owed::EXTEND)
             .with(Owed::DROP_PAGES)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A file system, a file, a disk and a caller that do what a script says, and
- * write down everything that direct I/O does with them.
+ * The simulated world: a file system, a file, a disk and a caller.  They follow a
+ * script, and record everything that direct I/O does with them.
  *
- * The player is a thread with memory like that of a user process.  It submits
- * the request and plays the steps that follow.  If the request waits, the
- * completer plays them meanwhile; it begins when the player sleeps and looks
- * after each step whether it still does, so that the two are never at work at
- * the same time and a script always leaves the same record.
+ * The player is a thread with memory like that of a user process.  It submits the
+ * request and then executes the steps.  If the submitter waits, the completer, another
+ * thread, executes the steps.  The completer starts when the player sleeps, and checks
+ * after each step that it still sleeps.  So only one of them runs at a time, and a
+ * script always leaves the same record.
  */
 #include <kunit/test.h>
 #include <linux/bio-integrity.h>
@@ -44,26 +44,26 @@
 #define WORLD_BIOS	512
 #define WORLD_SEGS	(WORLD_PAGES + 8)
 #define DISK_SECTORS	(1ULL << 26)
-/* Where the file begins on the disk. */
+/* The disk address of the start of the file, in bytes. */
 #define FILE_START	(1ULL << 20)
 #define PATIENCE	(10 * HZ)
-/* In the large folio. */
+/* Pages of the large folio. */
 #define BIG_PAGES	16
 
 struct held_bio {
 	struct bio *bio;	/* NULL when it has ended */
-	const struct bio *seen;	/* only to be compared with */
-	void *private;		/* what a hook has replaced */
+	const struct bio *seen;	/* the same after it has ended, for comparison only */
+	void *private;		/* bi_private and bi_end_io before SUBMIT_HOOKED */
 	bio_end_io_t *end_io;
-	struct bio *ioend;	/* what a worker is to finish */
-	const void *integrity;	/* its protection information, only to be compared with */
-	u32 crc;		/* of what it was to write */
-	bool came;		/* to the disk */
+	struct bio *ioend;	/* for the worker that ends ioends */
+	const void *integrity;	/* its protection information, for comparison only */
+	u32 crc;		/* of its data when it was submitted */
+	bool came;		/* it has reached the disk */
 	bool polled;
 };
 
 static struct {
-	/* There as long as the suite. */
+	/* For the whole suite. */
 	struct vfsmount *mnt;
 	struct super_block *sb;
 	struct inode *inode;
@@ -72,8 +72,8 @@ static struct {
 	struct bio_set set;
 	struct workqueue_struct *wq;
 	struct workqueue_struct *ioend_wq;
-	struct workqueue_struct *late_wq;	/* does one thing at a time */
-	struct workqueue_struct *usual_wq;	/* of the super block, while it has late_wq */
+	struct workqueue_struct *late_wq;	/* executes one work item at a time */
+	struct workqueue_struct *usual_wq;	/* that of the super block, replaced by late_wq */
 	struct kthread_worker *player;
 	struct kthread_worker *completer;
 	struct tasklet_struct tasklet;
@@ -92,22 +92,22 @@ static struct {
 	struct page *big;
 	unsigned long big_user;
 
-	/* The request that is being played. */
+	/* The current request. */
 	const struct script *s;
 	enum impl impl;
 	struct record *rec;
 	struct kiocb iocb;
 	struct iov_iter iter;
-	size_t buffer;		/* where in the memory it begins */
-	size_t total;		/* and how much of it may be touched */
-	size_t count;		/* bytes of the request that its segments have */
+	size_t buffer;		/* offset of its first byte in the memory */
+	size_t total;		/* bytes that may be accessed from there */
+	size_t count;		/* initial length of the iterator */
 	char private;
 	unsigned int maps;
 	struct held_bio bios[WORLD_BIOS];
 	unsigned int nr_bios;
 	atomic_t in_flight;
-	bool integrity;		/* some bio has protection information */
-	bool log;		/* the record has what the submitter says to the log */
+	bool integrity;		/* a bio has protection information */
+	bool log;		/* record the kernel messages of the submitter */
 	bool cleaned;
 	bool returned;
 	bool polling;
@@ -135,7 +135,7 @@ static struct {
 	int soft_bio;
 } w;
 
-/* --- Writing down --- */
+/* --- The record --- */
 
 static DEFINE_RAW_SPINLOCK(say_lock);
 
@@ -173,7 +173,7 @@ static const char *where(void)
 	return "elsewhere";
 }
 
-/* Bits: which of the first pages of the request are in the page cache, and which are dirty. */
+/* Bits for the first pages of the range: cached pages, dirty pages. */
 static void say_cache(void)
 {
 	pgoff_t first = w.s->pos >> PAGE_SHIFT;
@@ -195,7 +195,7 @@ static void say_cache(void)
 	say(" cache=%02x/%02x/%lu", in, dirty, w.inode->i_mapping->nrpages);
 }
 
-/* The pages of the caller: how many pins, how many are dirty. */
+/* The numbers of pins and of dirty pages of the caller. */
 static void say_pages(void)
 {
 	unsigned int pins = 0, dirty = 0;
@@ -228,8 +228,8 @@ static void say_state(void)
 }
 
 /*
- * C leaves the address of a bio that is gone where a worker completes a polled
- * request. Rust does not; scripts that show it spoil the kiocb.
+ * When a worker completes a polled request, C leaves the address of the freed bio in
+ * iocb->private, and Rust does not.  The scripts that show this set .poison.
  */
 static bool private_is_known_to_differ(void)
 {
@@ -238,8 +238,8 @@ static bool private_is_known_to_differ(void)
 }
 
 /*
- * Which one the kiocb has.  Its memory may be that of a later bio by now, but only
- * one that is polled gets there.
+ * The number of the bio in iocb->private.  A later bio may have the same address, but
+ * only a polled bio is stored there.
  */
 static unsigned int private_bio(void)
 {
@@ -283,7 +283,7 @@ static const struct {
 
 static void say_opf(blk_opf_t opf)
 {
-	/* Whose cache a bio comes from is its allocator's business. */
+	/* REQ_ALLOC_CACHE depends on the state of the allocator. */
 	blk_opf_t left = opf & ~(REQ_OP_MASK | REQ_ALLOC_CACHE);
 	const char *sep = "";
 
@@ -307,7 +307,7 @@ static int page_number(struct page *page)
 	return -1;
 }
 
-/* The data of a bio, until it has ended. */
+/* The checksum of the data of a bio that has not ended. */
 static u32 bio_crc(struct bio *bio)
 {
 	struct bvec_iter iter;
@@ -361,12 +361,12 @@ static unsigned int bio_number(struct bio *bio)
 		w.nr_bios++;
 		return i;
 	}
-	/* Too many to keep; what comes of it is not compared. */
+	/* Too many bios; the record will not be compared. */
 	w.rec->full = true;
 	return WORLD_BIOS;
 }
 
-/* Bytes that this thread is known to have written. */
+/* Bytes of writes that are accounted to this thread. */
 static u64 accounted(void)
 {
 #ifdef CONFIG_TASK_IO_ACCOUNTING
@@ -389,13 +389,13 @@ static void fill(struct bio *bio)
 			memset(data + i, (sector * 7 + 1) & 0xff,
 			       min_t(unsigned int, SECTOR_SIZE, bv.bv_len - i));
 	}
-	/* Ones mean that there is nothing to check, zeroes do not fit. */
+	/* All ones disable the check, zeroes make it fail. */
 	if (bio_integrity(bio))
 		memset(bvec_virt(bio_integrity(bio)->bip_vec), w.s->pi == 2 ? 0 : 0xff,
 		       bio_integrity(bio)->bip_iter.bi_size);
 }
 
-/* Is bio @n one of those whose bits are in @mask? */
+/* Whether the bit of bio @n is set in @mask; -1 is all bios. */
 static bool picked(s64 mask, unsigned int n)
 {
 	return n < 64 ? mask & BIT_ULL(n) : mask == -1;
@@ -457,7 +457,7 @@ static void end_bio_in(unsigned int n, enum script_ctx ctx)
 	case CTX_HARDIRQ:
 		local_irq_save(flags);
 		irq_enter();
-		/* As for disks: PREEMPT_RT has a thread run their handlers. */
+		/* Like the handler of a disk, which PREEMPT_RT runs in a thread. */
 		lockdep_hardirq_threaded();
 		end_bio(n);
 		irq_exit();
@@ -473,7 +473,7 @@ static void end_bio_in(unsigned int n, enum script_ctx ctx)
 	default:
 		end_bio(n);
 	}
-	/* What workers do about it comes before anything else. */
+	/* Let the workers finish before the next step. */
 	flush_workqueue(w.ioend_wq);
 	if (w.sb->s_dio_done_wq)
 		flush_workqueue(w.sb->s_dio_done_wq);
@@ -496,8 +496,8 @@ static void disk_submit_bio(struct bio *bio)
 	say_opf(bio->bi_opf);
 	say_vecs(bio);
 	/*
-	 * Bios of direct I/O are from its own set, with a request in front of them, or from that of
-	 * all file systems: which is up to the implementation.
+	 * The implementation may choose between fs_bio_set and a bio set of its own, with a front
+	 * pad.  Both are recorded as "fs".
 	 */
 	say(" hint=%d prio=%d stream=%d set=%s", bio->bi_write_hint, bio->bi_ioprio,
 	    bio->bi_write_stream,
@@ -523,12 +523,12 @@ static void disk_submit_bio(struct bio *bio)
 		bio->bi_cookie = ~BLK_QC_T_NONE;
 	atomic_inc(&w.in_flight);
 	if (picked(s->at_once, n)) {
-		/* That may sleep too, but is no sleep to wait for. */
+		/* If this sleeps, it is not the submitter that waits. */
 		WRITE_ONCE(w.ending, true);
 		end_bio_in(n, s->at_ctx);
 		WRITE_ONCE(w.ending, false);
 	} else if (!w.completer_on && current == w.player->task && !w.inline_steps) {
-		/* It runs when this thread sleeps, if it does. */
+		/* It runs if this thread sleeps. */
 		w.completer_on = true;
 		kthread_queue_work(w.completer, &w.steps_work);
 	}
@@ -536,7 +536,7 @@ static void disk_submit_bio(struct bio *bio)
 
 static int disk_poll_bio(struct bio *bio, struct io_comp_batch *iob, unsigned int flags)
 {
-	/* Rust polls for what it waits for itself. Nobody has to see that, and it gets nothing. */
+	/* A waiting submitter polls in Rust only: do not record that, and end nothing. */
 	if (current == w.player->task && !w.inline_steps) {
 		WRITE_ONCE(w.polling, true);
 		return 0;
@@ -547,7 +547,7 @@ static int disk_poll_bio(struct bio *bio, struct io_comp_batch *iob, unsigned in
 			end_bio(i);
 			return 1;
 		}
-	/* It is over. Whether the memory still looks like one of this disk is chance. */
+	/* The bio has ended, so this call depends on what its memory contains by now. */
 	return 0;
 }
 
@@ -586,7 +586,7 @@ static int fs_begin(struct inode *inode, loff_t pos, loff_t length, unsigned int
 	say(" %s\n", where());
 	if (inode != w.inode)
 		say("another inode\n");
-	/* With mappings of a byte it would take minutes, and is not compared. */
+	/* Stop: with mappings of one byte the rest would take minutes. */
 	if (w.rec->full)
 		return -EIO;
 	if (m->size)
@@ -739,7 +739,7 @@ static void fs_submit_io(const struct iomap_iter *iter, struct bio *bio, loff_t 
 	}
 	submit_bio(bio);
 	if (!w.bios[n].came) {
-		/* The block layer has refused it. What a worker does about that comes first. */
+		/* The block layer has refused the bio. Let the worker handle that first. */
 		w.bios[n].bio = NULL;
 		WRITE_ONCE(w.ending, true);
 		flush_workqueue(w.ioend_wq);
@@ -760,7 +760,7 @@ static int fs_writepages(struct address_space *mapping, struct writeback_control
 	struct folio *folio = NULL;
 	int error = 0;
 
-	/* The flusher is not part of any script. */
+	/* Do not record the flusher. */
 	if (current == w.player->task)
 		say("writepages %lld-%lld\n", wbc->range_start, wbc->range_end);
 	while ((folio = writeback_iter(mapping, wbc, folio, &error))) {
@@ -778,7 +778,7 @@ static bool fs_release_folio(struct folio *folio, gfp_t gfp)
 	return false;
 }
 
-/* It stays dirty, so it stays. */
+/* The folio stays dirty, so it cannot be dropped. */
 static int fs_launder_folio(struct folio *folio)
 {
 	say("launder page %lu", folio->index);
@@ -801,7 +801,7 @@ static const struct address_space_operations fs_aops = {
 	.launder_folio		= fs_launder_folio,
 };
 
-/* Only so that user space has a large folio, whatever the architecture can do. */
+/* Maps a large folio also on architectures without huge pages. */
 static int fs_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	int error = 0;
@@ -861,7 +861,7 @@ static struct file_system_type fs_type = {
 	.kill_sb		= kill_anon_super,
 };
 
-/* --- Trace points --- */
+/* --- Tracepoints --- */
 
 static void probe_begin(void *data, struct kiocb *iocb, struct iov_iter *iter,
 		unsigned int dio_flags, size_t done_before)
@@ -877,7 +877,7 @@ static void probe_queued(void *data, struct inode *inode, loff_t pos, u64 len)
 {
 	if (inode != w.inode)
 		return;
-	/* C reads the position of a simple read after it may be over. */
+	/* C reads the position when the simple read may be completed already. */
 	if (w.completed && w.s->op == OP_SIMPLE && !w.s->poison)
 		say("trace queued len=%llu\n", len);
 	else
@@ -921,7 +921,7 @@ static void probe_srcmap(void *data, struct inode *inode, struct iomap *iomap)
 static void probe_kmem_cache_free(void *data, unsigned long call_site, const void *ptr,
 		const struct kmem_cache *s)
 {
-	/* Of all that is freed anywhere, also when no script is played. */
+	/* This is called for every kmem_cache_free() in the system, also between scripts. */
 	if (!READ_ONCE(w.integrity) || !ptr)
 		return;
 	for (unsigned int i = 0; i < w.nr_bios; i++)
@@ -979,7 +979,7 @@ static void ki_complete(struct kiocb *iocb, long ret)
 
 static bool memory_init(void)
 {
-	/* As kunit_attach_mm(), which is only for the thread of a test. */
+	/* Like kunit_attach_mm(), which only works for the thread of the test. */
 	w.mm = mm_alloc();
 	if (!w.mm)
 		return false;
@@ -987,7 +987,7 @@ static bool memory_init(void)
 	arch_pick_mmap_layout(w.mm, &current->signal->rlim[RLIMIT_STACK]);
 	kthread_use_mm(w.mm);
 
-	/* Pages that are there, pages that may have to be, and nothing behind them. */
+	/* Present pages, then two that may be absent, then an unmapped range. */
 	w.user = vm_mmap(NULL, 0, WORLD_BYTES + 4 * PAGE_SIZE, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, 0);
 	if (IS_ERR_VALUE(w.user))
@@ -995,7 +995,7 @@ static bool memory_init(void)
 	w.big = alloc_pages(GFP_KERNEL | __GFP_COMP | __GFP_ZERO, ilog2(BIG_PAGES));
 	if (!w.big)
 		return false;
-	/* The page behind it cannot be accessed. */
+	/* The last page of the range cannot be accessed. */
 	w.big_user = vm_mmap(w.file, 0, (BIG_PAGES + 1) * PAGE_SIZE, PROT_READ | PROT_WRITE,
 			MAP_SHARED, SZ_1G);
 	if (IS_ERR_VALUE(w.big_user))
@@ -1012,7 +1012,7 @@ static bool memory_init(void)
 	mmap_read_unlock(w.mm);
 	if (crypt_make_key(w.file, (void __user *)w.user))
 		return false;
-	/* Pages on their way to the LRU lists have one reference more. */
+	/* The batches of the LRU lists hold references to pages. */
 	lru_add_drain_all();
 	for (int i = 0; i < WORLD_PAGES; i++)
 		w.base_refs[i] = page_ref_count(w.pages[i]);
@@ -1066,7 +1066,7 @@ static void piece_crc(char *p, size_t n, size_t at, void *arg)
 	*(u32 *)arg = crc32(*(u32 *)arg, p, n);
 }
 
-/* Where the memory of the request lies, and its iterator. */
+/* Prepares the memory of the request and the iterator. */
 static void memory_setup(void)
 {
 	const struct script *s = w.s;
@@ -1090,7 +1090,7 @@ static void memory_setup(void)
 	}
 
 	if (s->absent || s->fault) {
-		/* The pages that may be absent are. */
+		/* Replace the two pages, so that they are absent again. */
 		vm_munmap(w.absent, 2 * PAGE_SIZE);
 		if (vm_mmap(NULL, w.absent, 2 * PAGE_SIZE, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, 0) != w.absent)
@@ -1121,7 +1121,7 @@ static void memory_setup(void)
 		iov_iter_init(&w.iter, dir, w.iov, n, s->len - left);
 		break;
 	default:
-		/* No segment of the kernel's crosses a page. */
+		/* No kernel segment crosses a page boundary. */
 		while (left && n < WORLD_SEGS) {
 			size_t len = min3(left, seg, PAGE_SIZE - off % PAGE_SIZE);
 
@@ -1164,7 +1164,7 @@ static loff_t file_size(void)
 	return w.s->size == EMPTY ? 0 : w.s->size ?: SZ_1M;
 }
 
-/* Keeps a work queue from going on until the submitter is back. */
+/* Blocks a work queue until the call has returned. */
 static void wait_for_return(struct work_struct *work)
 {
 	wait_var_event(&w.returned, READ_ONCE(w.returned));
@@ -1255,9 +1255,9 @@ static void setup(void)
 	}
 }
 
-/* --- Playing --- */
+/* --- Execution --- */
 
-/* Waits until nothing moves any more without a step. */
+/* Waits until only a step can make progress. */
 static void settle(void)
 {
 	unsigned long end = jiffies + PATIENCE;
@@ -1278,7 +1278,7 @@ static void settle(void)
 	flush_workqueue(w.ioend_wq);
 	if (w.sb->s_dio_done_wq)
 		flush_workqueue(w.sb->s_dio_done_wq);
-	/* The block layer has it dirty again what became clean under a read. */
+	/* The block layer has a worker dirty the pages that were cleaned during a read. */
 	if (w.cleaned)
 		__flush_workqueue(system_percpu_wq);
 	while (refcount_read(&w.sb->s_pending_errors) > 1) {
@@ -1299,7 +1299,7 @@ static void dio_wait_work(struct work_struct *work)
 
 static DECLARE_WORK(dio_wait, dio_wait_work);
 
-/* Has another thread wait, and returns when it does. */
+/* Makes another thread wait for the requests, and returns when it sleeps. */
 static void wait_elsewhere(void)
 {
 	w.dio_waits = true;
@@ -1322,7 +1322,7 @@ static void one_step(const struct script_step *step)
 		break;
 	case STEP_CLEAN:
 		say("step: clean pages\n");
-		/* Again would race with the worker that dirties them because of the first time. */
+		/* A second time would race with the worker that dirties them again. */
 		if (w.cleaned)
 			break;
 		w.cleaned = true;
@@ -1343,16 +1343,16 @@ static void one_step(const struct script_step *step)
 		each_piece(w.buffer, w.total, piece_set, &junk);
 		break;
 	case STEP_POLL:
-		/* Who polls for what is over finds an old bio with C, and none with Rust. */
+		/* After completion the poller finds a freed bio with C, and none with Rust. */
 		if (private_is_known_to_differ())
 			break;
 		say("step: poll");
 		say_iocb();
 		say("\n");
-		/* A bounced bio must not end where it cannot sleep, as everywhere. */
+		/* The end of a bounced bio may sleep, but polling is under RCU. */
 		if (w.s->dio_flags & IOMAP_DIO_BOUNCE && w.s->submit != SUBMIT_IOEND)
 			break;
-		/* The bio in iocb->private may be over, but is still a bio. */
+		/* The bio in iocb->private may be freed, but its memory stays a bio. */
 		iocb_bio_iopoll(&w.iocb, NULL, 0);
 		break;
 	case STEP_WAIT:
@@ -1366,9 +1366,9 @@ static void play_steps(struct kthread_work *work)
 {
 	settle();
 	if (w.steps_over || (work && READ_ONCE(w.returned)))
-		return;		/* It did not wait. The player goes on. */
+		return;		/* The submitter did not wait. The player executes them. */
 	w.steps_over = true;
-	/* Rust polls for a bio that is polled, and C is asleep. */
+	/* For a polled bio, a waiting submitter polls with Rust and sleeps with C. */
 	if (work && !(w.s->ki_flags & IOCB_HIPRI && w.iocb.private))
 		say("submitter waits%s\n", w.player->task->in_iowait ? " for I/O" : "");
 	else if (work && w.impl == IMPL_RUST && !READ_ONCE(w.polling))
@@ -1380,7 +1380,7 @@ static void play_steps(struct kthread_work *work)
 	for (unsigned int i = 0; i < w.nr_bios; i++)
 		if (w.bios[i].bio) {
 			end_bio_in(i, CTX_TASK);
-			/* If it is stuck, this may help. */
+			/* If the request is stuck, the other bios may release it. */
 			if (!w.stuck)
 				settle();
 		}
@@ -1402,7 +1402,7 @@ static ssize_t request(void)
 	void *private = s->private ? &w.private : NULL;
 	ssize_t ret;
 
-	/* They outlive the call. */
+	/* The callbacks must outlive the call. */
 	kept = dops;
 	if (s->dops || s->end_io || s->submit || s->set)
 		d = &kept;
@@ -1430,7 +1430,7 @@ static ssize_t request(void)
 	return iomap_dio_complete(dio);
 }
 
-/* The pages that are not dirty any more at the end are let go of by a worker. */
+/* If pages are clean when their bio ends, a worker dirties and unpins them. */
 static void wait_for_pins(void)
 {
 	unsigned long end = jiffies + PATIENCE;
@@ -1444,7 +1444,7 @@ static void wait_for_pins(void)
 		}
 }
 
-/* How many bytes the iterator has moved on in the memory, which `left` need not agree with. */
+/* Bytes between the start of the memory and the position of the iterator. */
 static size_t moved(void)
 {
 	size_t n = w.iter.iov_offset;
@@ -1483,7 +1483,7 @@ static void final_words(ssize_t ret)
 		say(" inline=%08x", crc32(~0, w.inline_data, PAGE_SIZE));
 	if (folio_ref_count(largest_zero_folio()) != w.zero_refs)
 		say(" zero=%d", folio_ref_count(largest_zero_folio()) - w.zero_refs);
-	/* In C they are known to contradict each other. Rust never has them do so. */
+	/* In C the position may contradict the length (a known difference); never in Rust. */
 	if (moved() + iov_iter_count(&w.iter) != w.count && (w.s->moved || w.impl == IMPL_RUST))
 		say(" moved=%zu", moved());
 	if (w.dio_waits)
@@ -1502,7 +1502,7 @@ static void cleanup(void)
 {
 	WRITE_ONCE(w.integrity, false);
 	while (atomic_read(&page_folio(w.big)->_pincount))
-		unpin_user_page(w.big);		/* The block layer forgets some. */
+		unpin_user_page(w.big);		/* The block layer leaks some pins. */
 	truncate_inode_pages(w.inode->i_mapping, 0);
 	filemap_check_errors(w.inode->i_mapping);
 	atomic_set(&w.inode->i_dio_count, 0);
@@ -1567,7 +1567,7 @@ static void play(struct kthread_work *work)
 	if (!w.stuck)
 		play_steps(NULL);
 	w.inline_steps = false;
-	/* The block layer decrypts in a worker that is its own. */
+	/* The block layer decrypts in its own worker. */
 	for (end = jiffies + PATIENCE; w.s->crypt == CRYPT_BLOCK_LAYER && time_before(jiffies, end);
 	     yield())
 		if (ret != -EIOCBQUEUED || READ_ONCE(w.completed))
@@ -1581,7 +1581,7 @@ static void play(struct kthread_work *work)
 		final_words(ret);
 	if (w.warnings && kunit_suppressed_warning_count(w.warnings) != warned) {
 		say("warned\n");
-		/* So that the next script is warned as well. */
+		/* Rearm WARN_ON_ONCE() and the like for the next script. */
 		generic_bug_clear_once();
 		memset(__start_once, 0, __end_once - __start_once);
 	}
@@ -1604,12 +1604,12 @@ int world_play(const struct script *s, enum impl impl, struct record *rec)
 	init_completion(&p.done);
 	kthread_init_work(&p.work, play);
 	kthread_queue_work(w.player, &p.work);
-	/* Nobody is hung because a script is. */
+	/* TASK_IDLE, so that the hung task detector ignores this thread. */
 	wait_for_completion_state(&p.done, TASK_IDLE);
 	return p.error;
 }
 
-/* --- Making and unmaking --- */
+/* --- Setting up and tearing down --- */
 
 struct call {
 	struct kthread_work work;
@@ -1711,7 +1711,6 @@ static int disk_make(void)
 	return error;
 }
 
-/* Makes the world, for a suite. */
 int world_make(void)
 {
 	int error;
@@ -1734,7 +1733,7 @@ int world_make(void)
 	w.late_wq = alloc_workqueue("dio_script_late", WQ_PERCPU | WQ_MEM_RECLAIM, 1);
 	if (!w.wq || !w.ioend_wq || !w.late_wq)
 		return -ENOMEM;
-	/* Only one of them is ever at work, and the processor is passed on quickly. */
+	/* Only one of them runs at a time; on one CPU they alternate quickly. */
 	w.player = kthread_run_worker_on_cpu(WORLD_CPU, 0, "dio-player/%u");
 	if (IS_ERR(w.player)) {
 		w.player = NULL;
@@ -1751,7 +1750,6 @@ int world_make(void)
 	return 0;
 }
 
-/* Lets go of the world. */
 void world_unmake(void)
 {
 	iomap_dio_choose(false);
@@ -1769,7 +1767,7 @@ void world_unmake(void)
 	if (w.late_wq)
 		destroy_workqueue(w.late_wq);
 	bioset_exit(&w.set);
-	/* Where the key has been used, if the disk cannot. */
+	/* The key is evicted from the fallback only if the disk cannot encrypt. */
 	crypt_set_disk(false);
 	if (w.file)
 		__fput_sync(w.file);
@@ -1786,7 +1784,6 @@ void world_unmake(void)
 	memset(&w, 0, sizeof(w));
 }
 
-/* Warnings that a script provokes are counted, not printed, until the test ends. */
 void world_enter(struct kunit *test)
 {
 	set_cpus_allowed_ptr(current, cpumask_of(WORLD_CPU));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the parts of the world that scripts are played in share.
+ * The interfaces between the parts of the simulated world.
  */
 #ifndef _IOMAP_TESTS_WORLD_H
 #define _IOMAP_TESTS_WORLD_H
@@ -14,13 +14,13 @@ struct file;
 struct inode;
 struct super_block;
 
-/* Adds to the record. */
+/* Appends to the record. */
 __printf(1, 2) void say(const char *fmt, ...);
 
 /*
- * From here to allocs_end() the memory allocations of this thread are counted, and
- * number @fail, from 1, fails if that is not 0.  The record has them, and those that
- * have not been freed by allocs_forget().
+ * Between allocs_begin() and allocs_end() the allocations of this thread are recorded.
+ * Allocation number @fail fails, counted from 1; 0 is none.  allocs_forget() records
+ * those that were not freed.
  */
 void allocs_begin(unsigned int fail);
 void allocs_end(void);
@@ -32,17 +32,17 @@ struct inode *crypt_alloc_inode(struct super_block *sb);
 void crypt_free_inode(struct inode *inode);
 void crypt_evict_inode(struct inode *inode);
 
-/* The inodes of @sb can have a key, and @bdev can do without the block layer encrypting. */
+/* Prepares @sb for inodes with a key, and @bdev for inline encryption. */
 int crypt_make(struct super_block *sb, struct block_device *bdev);
 void crypt_unmake(void);
 
-/* Gives @file a key.  @memory is some that this thread can use as a user process can. */
+/* Gives @file a key.  @memory is user memory of this thread. */
 int crypt_make_key(struct file *file, void __user *memory);
 
-/* Can the disk encrypt from now on, or does the block layer do it? */
+/* Chooses between encryption by the disk (@can) and by the block layer. */
 void crypt_set_disk(bool can);
 
-/* Adds to the record what the disk is told about the encryption of @bio. */
+/* Records the encryption context of @bio. */
 void crypt_say(struct bio *bio);
 #else
 #define crypt_alloc_inode	NULL

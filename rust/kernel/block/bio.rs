@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One transfer between memory and a block device.
+//! Bios: transfers between memory and a block device.
+//!
+//! C headers: [`include/linux/bio.h`](srctree/include/linux/bio.h),
+//! [`include/linux/blk_types.h`](srctree/include/linux/blk_types.h).
+//!
+//! # Stages
 //!
 //! A bio is a value of another type at each stage of its life:
 //!
@@ -13,14 +18,85 @@
 //! ```
 //!
 //! Every arrow consumes the value, so a bio cannot be touched after it was submitted or put.
-//! Dropping a bio that was not submitted gives back what it holds and the bio itself.
+//! Dropping a bio that was not submitted gives back its pages and the bio itself.
 //!
-//! Who has memory of the kernel to read into uses [`Bio::read`] and [`EndIo`]. Direct I/O, whose bios
-//! belong to requests, submits them by [`Template`] and [`HeaderSet`].
+//! Sectors are of 512 bytes here, whatever the logical block size of the device; sizes are in
+//! bytes.
 //!
-//! C headers: [`include/linux/bio.h`](srctree/include/linux/bio.h),
-//! [`include/linux/blk_types.h`](srctree/include/linux/blk_types.h).
+//! # Reading from a device
 //!
+//! To read into kernel memory:
+//!
+//! 1. Open the device ([`OpenBlockDevice::open`]). The bio holds a clone, so the device stays open.
+//! 2. Allocate a [`Buffer`]. The bio owns it until the transfer is over.
+//! 3. Implement [`EndIo`] for what the bio carries to its end, an [`Arc`] for instance. `end_io()`
+//!    gets the buffer back. It may run in a hard interrupt, so it must not sleep: it hands the data
+//!    on.
+//! 4. Build the bio with [`Bio::read`] and submit it with `submit()`.
+//! 5. If a module submits bios, its exit function must wait for all of them: they call its code.
+//!
+//! Several bios reach the driver together inside [`plugged`].
+//!
+//! ```
+//! use kernel::{
+//!     block::{
+//!         bdev::OpenBlockDevice,
+//!         bio::{Bio, EndIo},
+//!         buffer::Buffer,
+//!     },
+//!     sync::{Arc, Completion, SetOnce},
+//!     task::MaySleep,
+//! };
+//!
+//! /// A read, as its submitter sees it.
+//! #[pin_data]
+//! struct Read {
+//!     outcome: SetOnce<Result<Buffer>>,
+//!     #[pin]
+//!     ended: Completion,
+//! }
+//!
+//! /// A read, as its bio sees it.
+//! struct End(Arc<Read>);
+//!
+//! impl EndIo for End {
+//!     fn end_io(self, buffer: Buffer, result: Result) {
+//!         self.0.outcome.populate(result.map(|()| buffer));
+//!         self.0.ended.complete_all();
+//!     }
+//! }
+//!
+//! /// Reads the first byte of a device.
+//! fn first_byte(path: &CStr, ctx: MaySleep) -> Result<u8> {
+//!     let bdev = OpenBlockDevice::open(path, ctx)?;
+//!     let buffer = Buffer::new(4096, GFP_KERNEL)?;
+//!     let read = Arc::pin_init(
+//!         pin_init!(Read {
+//!             outcome: SetOnce::new(),
+//!             ended <- Completion::new(),
+//!         }),
+//!         GFP_KERNEL,
+//!     )?;
+//!     Bio::read(&bdev, 0, buffer, End(read.clone()), ctx)?.submit(ctx);
+//!     read.ended.wait_for_completion();
+//!     match read.outcome.as_ref() {
+//!         Some(Ok(buffer)) => buffer.first().copied().ok_or(EIO),
+//!         Some(Err(error)) => Err(*error),
+//!         None => Err(EIO),
+//!     }
+//! }
+//!
+//! # // SAFETY: KUnit runs examples in a kernel thread, and this one holds no lock.
+//! # let ctx = unsafe { MaySleep::assume() };
+//! // There is no device here.
+//! assert_eq!(first_byte(c"/", ctx), Err(ENOTBLK));
+//! ```
+//!
+//! Direct I/O, whose bios transfer to the caller's memory and belong to requests, submits them by
+//! [`Template`] and [`HeaderSet`].
+//!
+//! [`Arc`]: crate::sync::Arc
+//! [`plugged`]: super::plug::plugged
 //! [`Template`]: crate::iomap::bio::Template
 //! [`HeaderSet`]: crate::iomap::bio_set::HeaderSet
 
@@ -50,7 +126,9 @@ use core::{
     ptr::NonNull, //
 };
 
-/// What an unsubmitted bio holds, and so what has to be given back with it.
+/// The contents of a bio that was not submitted, which determine how it is discarded.
+///
+/// Sealed: only this module knows how the memory of a bio is given back.
 pub trait Contents: private::Sealed {
     /// Gives back the pages of `bio`.
     ///
@@ -61,18 +139,22 @@ pub trait Contents: private::Sealed {
     unsafe fn give_back(bio: *mut bindings::bio);
 }
 
-/// No pages.
+/// No pages yet.
 pub struct Empty(());
 
-/// Pages of the caller's memory, pinned unless the caller keeps them in place itself.
+/// The pages of the caller's memory itself: zero-copy.
+///
+/// User pages are pinned, so that they stay in place while the device accesses them. The caller
+/// keeps kernel pages in place itself.
 pub struct Pinned(pub(crate) Pages);
 
-/// Copies of the caller's memory, or room for them.
+/// Bounce buffers: copies of the caller's memory, or room for data that is copied to it later.
 pub struct Bounced(pub(crate) Pages);
 
-/// Zeroes.
+/// The kernel's page of zeroes, as often as needed.
 pub struct Zeroes(());
-/// A buffer of the kernel that the bio owns, and who gets it back when the bio has ended.
+
+/// A kernel buffer that the bio owns, and the value whose [`EndIo`] gets it back in the end.
 pub struct Owned<P>(KBox<Flight<P>>);
 
 mod private {
@@ -114,28 +196,32 @@ impl Contents for Bounced {
     }
 }
 
-/// Contents that make a bio complete.
+/// Contents that make a bio complete, so that it can be submitted for a request.
 pub trait Filled: Contents {}
 
 impl Filled for Pinned {}
 impl Filled for Bounced {}
 impl Filled for Zeroes {}
 
-/// The most segments that a bio can have of its own (`BIO_MAX_VECS`).
+/// The largest number of segments that a bio can have of its own (`BIO_MAX_VECS`).
+#[doc(alias = "BIO_MAX_VECS")]
 // CAST: 256.
 pub const MAX_VECS: u16 = bindings::BIO_MAX_VECS as u16;
 
-/// What becomes of the pages of a bio that transfers in place.
+/// What happens to the caller's pages when a zero-copy bio has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// They belong to user space and are read into: they are dirtied.
+    /// They are marked dirty, because a read has changed user memory (`bio_check_pages_dirty()`).
+    #[doc(alias = "bio_check_pages_dirty")]
     Dirtied,
-    /// They are written from, or the kernel owns them and looks after them.
+    /// They are only released: a write does not change them, and kernel memory is its owner's
+    /// business (`bio_release_pages()`).
+    #[doc(alias = "bio_release_pages")]
     LeftAlone,
 }
 
 impl Pages {
-    /// Those of `memory`.
+    /// The fate of the pages of `memory`: dirtied if it is user memory that is read into.
     #[inline]
     pub fn of(memory: &IovIter<'_>) -> Self {
         if memory.is_user_backed() && !memory.is_source() {
@@ -146,7 +232,8 @@ impl Pages {
     }
 }
 
-/// The operation that takes data from `memory`, or puts it there.
+/// The operation that transfers to or from `memory` (`enum req_op`): a write if it is a source.
+#[doc(alias = "req_op")]
 #[inline]
 pub(crate) fn op(memory: &IovIter<'_>) -> u32 {
     if memory.is_source() {
@@ -156,12 +243,16 @@ pub(crate) fn op(memory: &IovIter<'_>) -> u32 {
     }
 }
 
-/// Gives back the pages of a bio that has ended, which itself stays.
+/// Gives back the pages of a bio that has ended, and keeps the bio.
+///
+/// Any context. Pages that were cleaned in the meantime are dirtied again by a worker, because that
+/// takes a lock that sleeps.
 ///
 /// # Safety
 ///
-/// `bio` must have ended, be filled in place from memory of which `pages` is true, and belong to the
-/// caller, who does not use the pages afterwards.
+/// `bio` must have ended, be filled in place from memory of which `pages` is true, and belong to
+/// the caller, who does not use the pages afterwards.
+#[doc(alias = "bio_check_pages_dirty")]
 #[inline(always)]
 pub(crate) unsafe fn give_back_pages(bio: *mut bindings::bio, pages: Pages) {
     match pages {
@@ -178,11 +269,13 @@ pub(crate) unsafe fn give_back_pages(bio: *mut bindings::bio, pages: Pages) {
     }
 }
 
-/// As [`give_back_pages`], and puts the bio.
+/// Gives back the pages of a bio that has ended as [`give_back_pages`] does, and the bio
+/// (`bio_put()`).
 ///
 /// # Safety
 ///
 /// As there, and the bio must not be used afterwards.
+#[doc(alias = "bio_put")]
 #[inline(always)]
 pub(crate) unsafe fn put_with_pages(bio: *mut bindings::bio, pages: Pages) {
     // SAFETY: Required of the caller.
@@ -197,11 +290,12 @@ pub(crate) unsafe fn put_with_pages(bio: *mut bindings::bio, pages: Pages) {
     }
 }
 
-/// How the transfer of a bio ended (`bi_status`).
+/// The result of the transfer of a bio (`bi_status`), as an errno (`blk_status_to_errno()`).
 ///
 /// # Safety
 ///
 /// `bio` must have ended and be valid.
+#[doc(alias("bi_status", "blk_status_to_errno"))]
 #[inline(always)]
 pub(crate) unsafe fn result(bio: *const bindings::bio) -> Result {
     // SAFETY: Required of the caller.
@@ -213,11 +307,12 @@ pub(crate) unsafe fn result(bio: *const bindings::bio) -> Result {
     to_result(unsafe { bindings::blk_status_to_errno(status) })
 }
 
-/// `bio_release_pages(bio, false)`.
+/// Unpins the pages of a bio if they are pinned (`bio_release_pages(bio, false)`).
 ///
 /// # Safety
 ///
 /// `bio` must be valid, and its pages must not be used afterwards.
+#[doc(alias = "bio_release_pages")]
 #[inline]
 unsafe fn release_pages(bio: *mut bindings::bio) {
     // SAFETY: Required of the caller.
@@ -227,11 +322,15 @@ unsafe fn release_pages(bio: *mut bindings::bio) {
     }
 }
 
-/// A bio that was not submitted yet (`struct bio`).
+/// A bio that was not submitted yet (`struct bio`), with contents of the type `C`.
+///
+/// A submitted bio is no value of Rust: it belongs to the block layer, and what is to happen at its
+/// end is in its `bi_private` and `bi_end_io`.
 ///
 /// # Invariants
 ///
 /// `raw` is a bio that nobody else knows of, with these contents.
+#[doc(alias = "bio")]
 #[must_use]
 pub struct Bio<C: Contents> {
     raw: NonNull<bindings::bio>,
@@ -241,13 +340,13 @@ pub struct Bio<C: Contents> {
 impl<C: Contents> Drop for Bio<C> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: By the invariants the bio is ours alone, has such contents, and is not used
-        // afterwards.
+        // SAFETY: By the invariants nobody else knows of the bio, and it has such contents. It is
+        // not used afterwards.
         unsafe { discard::<C>(self.as_raw()) };
     }
 }
 
-/// Gives back a bio that was not submitted, and its pages.
+/// Gives back a bio that was not submitted, with its pages and its integrity data.
 ///
 /// # Safety
 ///
@@ -270,13 +369,14 @@ impl<C: Contents> Bio<C> {
     }
 
     /// The bio set that the bio is from (`bi_pool`).
+    #[doc(alias = "bi_pool")]
     #[inline]
     pub(crate) fn pool(&self) -> *mut bindings::bio_set {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_pool }
     }
 
-    /// Gives the bio up without putting it, and takes the contents out.
+    /// Takes the bio apart without putting it. The caller owns the raw bio and the contents.
     #[inline]
     pub(crate) fn into_parts(self) -> (*mut bindings::bio, C) {
         let this = ManuallyDrop::new(self);
@@ -284,42 +384,53 @@ impl<C: Contents> Bio<C> {
         (this.as_raw(), unsafe { (&raw const this.contents).read() })
     }
 
-    /// Sets where the bio goes on the device, in sectors of 512 bytes.
+    /// Sets the first sector of the transfer on the device, in units of 512 bytes (`bi_sector`).
+    ///
+    /// A sector past the end of the device fails the bio with `EIO` when it is submitted.
+    #[doc(alias = "bi_sector")]
     #[inline]
     pub fn set_sector(&mut self, sector: u64) {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_iter.bi_sector = sector };
     }
 
-    /// Takes the I/O priority over from the caller.
+    /// Sets the I/O priority (`bi_ioprio`), normally that of the kiocb.
+    #[doc(alias = "bi_ioprio")]
     #[inline]
     pub(crate) fn set_ioprio(&mut self, ioprio: u16) {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_ioprio = ioprio };
     }
 
-    /// Takes the life-time hint over from the file.
+    /// Sets the lifetime hint (`bi_write_hint`) to that of the file.
+    #[doc(alias = "bi_write_hint")]
     #[inline]
     pub(crate) fn set_write_hint(&mut self, inode: &Inode) {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_write_hint = inode.write_hint() };
     }
 
-    /// Adds flags.
+    /// Adds flags to those that the bio was allocated with (`bi_opf`).
+    #[doc(alias = "bi_opf")]
     #[inline]
     pub fn add_flags(&mut self, flags: OpFlags) {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_opf |= flags.into_raw() };
     }
 
-    /// Bytes that the bio transfers.
+    /// The size of the transfer in bytes (`bi_size`). Zero for an empty bio.
+    #[doc(alias = "bi_size")]
     #[inline]
     pub fn size(&self) -> u32 {
-        // SAFETY: The bio is ours.
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
         unsafe { (*self.as_raw()).bi_iter.bi_size }
     }
 
-    /// Sets up inline encryption for an encrypted file (`fscrypt_set_bio_crypt_ctx()`).
+    /// Sets up inline encryption for byte `pos` of an encrypted file
+    /// (`fscrypt_set_bio_crypt_ctx()`).
+    ///
+    /// Does nothing for other files. The block layer encrypts in software if the device cannot.
+    #[doc(alias = "fscrypt_set_bio_crypt_ctx")]
     #[inline]
     pub(crate) fn set_crypt_ctx(&mut self, inode: &Inode, pos: i64, _ctx: MaySleep) {
         #[cfg(CONFIG_FS_ENCRYPTION_INLINE_CRYPT)]
@@ -341,6 +452,7 @@ impl<C: Contents> Bio<C> {
 }
 
 impl Bio<Empty> {
+    /// The same bio, with these contents from now on.
     #[inline]
     fn filled<C: Contents>(self, contents: C) -> Bio<C> {
         // INVARIANT: Only called once these are the contents.
@@ -367,11 +479,14 @@ impl Bio<Empty> {
     /// Allocates a bio with `vecs` segments for the operation and the flags in `opf` from `set`
     /// (`bio_alloc_bioset()`).
     ///
-    /// Fails with `ENOMEM` if `set` was made without segments.
+    /// Waits for memory: when there is none, for the reserve of `set`, which other bios are given
+    /// back to. A task must therefore submit a bio before it allocates the next. Fails with
+    /// `ENOMEM` only if `set` was made without segments.
     ///
     /// # Safety
     ///
     /// `set` must be valid until the bio is put.
+    #[doc(alias = "bio_alloc_bioset")]
     pub(crate) unsafe fn alloc(
         bdev: &BlockDevice,
         vecs: u16,
@@ -392,10 +507,16 @@ impl Bio<Empty> {
         })
     }
 
-    /// Fills the bio with as much of `memory` as fits, in place (`bio_iov_iter_get_pages()`).
+    /// Fills the bio with as much of `memory` as fits, zero-copy (`bio_iov_iter_get_pages()`).
     ///
-    /// The size becomes a multiple of `alignment` bytes, a power of two; `memory` moves on by it.
-    /// Fails with `EFAULT` or `EINVAL` as the C function does, with `memory` where that leaves it.
+    /// `alignment` is in bytes, a power of two. The size becomes a multiple of it, and `memory`
+    /// moves on by the size. User pages are faulted in unless the iterator forbids that, so this
+    /// may sleep.
+    ///
+    /// Fails with `EFAULT` if the memory cannot be accessed, and with `EINVAL` if it is not aligned
+    /// as the device needs it. The bio is put then, and `memory` stays where the C function leaves
+    /// it.
+    #[doc(alias = "bio_iov_iter_get_pages")]
     #[inline(always)]
     pub fn pin(
         self,
@@ -403,7 +524,7 @@ impl Bio<Empty> {
         bdev: &BlockDevice,
         alignment: u32,
     ) -> Result<Bio<Pinned>> {
-        // SAFETY: The bio is ours and the iterator is valid.
+        // SAFETY: By the invariants nobody else uses the bio, and the iterator is valid.
         let ret = unsafe {
             bindings::bio_iov_iter_get_pages(
                 self.as_raw(),
@@ -416,18 +537,22 @@ impl Bio<Empty> {
         Ok(self.filled(Pinned(Pages::of(memory))))
     }
 
-    /// Fills the bio with a copy of, or room for, as much of `memory` as fits
-    /// (`bio_iov_iter_bounce()`).
+    /// Fills the bio with bounce buffers for as much of `memory` as fits (`bio_iov_iter_bounce()`).
     ///
-    /// At most `max` bytes, and a multiple of `alignment` bytes; `memory` moves on by it. Fails
-    /// with `EFAULT` or `ENOMEM` with `memory` back where it was.
+    /// A write copies the data now; a read pins the memory and copies when the bio has ended, which
+    /// takes process context. The size is at most `max` bytes and a multiple of `alignment` bytes,
+    /// a power of two; `memory` moves on by it.
+    ///
+    /// Fails with `EFAULT` if the memory cannot be accessed, and with `ENOMEM`. The bio is put
+    /// then, and `memory` goes back to where it was.
+    #[doc(alias = "bio_iov_iter_bounce")]
     pub fn bounce(
         self,
         memory: &mut IovIter<'_>,
         max: usize,
         alignment: u32,
     ) -> Result<Bio<Bounced>> {
-        // SAFETY: The bio is ours and the iterator is valid.
+        // SAFETY: By the invariants nobody else uses the bio, and the iterator is valid.
         let ret = unsafe {
             bindings::bio_iov_iter_bounce(
                 self.as_raw(),
@@ -441,10 +566,21 @@ impl Bio<Empty> {
         Ok(self.filled(Bounced(Pages::of(memory))))
     }
 
-    /// Segments of a bio for `bytes` of zeroes: one at least, and as many as the largest page of zeroes
-    /// fits.
+    /// The number of segments that a bio needs for `bytes` of zeroes, at least one.
     ///
-    /// Fails with `EINVAL` if no bio has so many.
+    /// It depends on the size of the kernel's page of zeroes, which is a huge page in some
+    /// configurations. Fails with `EINVAL` if no bio has so many segments.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kernel::block::bio::Bio;
+    ///
+    /// // A sector fits any page of zeroes.
+    /// assert_eq!(Bio::zero_vecs(512)?, 1);
+    /// assert!(Bio::zero_vecs(1 << 16)? >= 1);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn zero_vecs(bytes: u32) -> Result<u16> {
         // CAST: Widening.
         let vecs = (bytes as usize)
@@ -456,13 +592,15 @@ impl Bio<Empty> {
         }
     }
 
-    /// Fills the bio with `len` bytes of zeroes. Fails with `EINVAL` if it has not enough segments.
+    /// Fills the bio with `len` bytes of zeroes. Fails with `EINVAL` if it has not enough segments
+    /// ([`Bio::zero_vecs`]).
+    #[doc(alias = "bio_add_folio_nofail")]
     pub fn zero(self, len: u32) -> Result<Bio<Zeroes>> {
         let zeroes = ZeroFolio::get();
         // CAST: Widening.
         let mut left = len as usize;
         while left > 0 {
-            // SAFETY: The bio is ours.
+            // SAFETY: By the invariants the bio is valid and nobody else uses it.
             if unsafe { (*self.as_raw()).bi_vcnt >= (*self.as_raw()).bi_max_vecs } {
                 return Err(EINVAL);
             }
@@ -475,17 +613,19 @@ impl Bio<Empty> {
     }
 }
 
-/// The largest page of zeroes (`largest_zero_folio()`).
+/// The largest page of zeroes that the kernel has (`largest_zero_folio()`).
 ///
 /// # Invariants
 ///
 /// `raw` has `bytes` bytes, and is never freed.
+#[doc(alias = "largest_zero_folio")]
 struct ZeroFolio {
     raw: *mut bindings::folio,
     bytes: usize,
 }
 
 impl ZeroFolio {
+    /// Looks it up. It exists since boot.
     fn get() -> Self {
         // SAFETY: The folio of zeroes is there since boot.
         unsafe {
@@ -499,27 +639,43 @@ impl ZeroFolio {
     }
 }
 
-/// Who goes on when a bio of [`Bio::read`] has ended.
+/// The end of a bio of [`Bio::read`] (`bi_end_io`).
+///
+/// The implementing type travels with the bio: it says who is waiting, or what comes next. The
+/// kernel calls the implementation exactly once for each bio that was submitted. A bio that is
+/// dropped instead drops the value and the buffer.
+#[doc(alias = "bi_end_io")]
 pub trait EndIo: Send + Sized + 'static {
-    /// The bio has ended with `result` and is gone; `buffer` has what was read, if that went well. Any
-    /// context, the hard interrupt included.
+    /// The bio has ended with `result` and is gone. `buffer` holds what was read if `result` is
+    /// `Ok`, and anything otherwise.
+    ///
+    /// Any context, the hard interrupt included: this must not sleep. It may run on another CPU,
+    /// and before `submit()` has returned.
     fn end_io(self, buffer: Buffer, result: Result);
 }
 
-/// What a bio with a buffer of its own needs until it has ended (`bi_private`).
+/// What a bio with a buffer of its own owns until it has ended (`bi_private`).
+#[doc(alias = "bi_private")]
 struct Flight<P> {
     private: P,
     buffer: Buffer,
-    /// Stays open as long.
+    /// Keeps the device open until the bio has ended.
     _bdev: OpenBlockDevice,
 }
 
 impl<P: EndIo> Bio<Owned<P>> {
-    /// A bio that reads from the sector `sector` of 512 bytes on into `buffer`, until that is full.
-    /// `private` gets the buffer back when the bio has ended.
+    /// Builds a bio that reads from `sector` on until `buffer` is full.
     ///
-    /// Fails with `EINVAL` if the device cannot transfer to a buffer of this size, and with `ENOMEM` if
-    /// there is no memory.
+    /// `sector` is in units of 512 bytes. `private` gets the buffer back when the bio has ended; an
+    /// error here drops both.
+    ///
+    /// Submit a bio before you build the next one: they share a small reserve of bios, and a task
+    /// that holds two may wait for itself when memory is short.
+    ///
+    /// Fails with `EINVAL` if the device cannot transfer to a buffer of this size, and with
+    /// `ENOMEM` if there is no memory. An address that the device does not have fails the bio, not
+    /// this function.
+    #[doc(alias = "REQ_OP_READ")]
     pub fn read(
         bdev: &OpenBlockDevice,
         sector: u64,
@@ -557,11 +713,15 @@ impl<P: EndIo> Bio<Owned<P>> {
         Ok(bio.filled(Owned(flight)))
     }
 
-    /// Submits the bio; [`EndIo::end_io`] goes on with it, maybe before this returns (`submit_bio()`).
+    /// Submits the bio (`submit_bio()`). [`EndIo::end_io`] is called when it has ended, perhaps
+    /// before this returns.
+    ///
+    /// May sleep until the driver has a free tag.
+    #[doc(alias = "submit_bio")]
     pub fn submit(self, _ctx: MaySleep) {
         let (bio, Owned(flight)) = self.into_parts();
         // SAFETY: The bio is complete and given up here; page locks and tags may sleep, and so may the
-        // context. What it holds is owned by `bi_private` until `end_owned` takes it back.
+        // context. `bi_private` owns its contents until `end_owned` takes them back.
         unsafe {
             (*bio).bi_private = KBox::into_raw(flight).cast();
             (*bio).bi_end_io = Some(end_owned::<P>);
@@ -570,7 +730,7 @@ impl<P: EndIo> Bio<Owned<P>> {
     }
 }
 
-/// The end of a bio with a buffer of its own.
+/// The `bi_end_io` of a bio with a buffer of its own.
 ///
 /// # Safety
 ///
@@ -587,33 +747,40 @@ unsafe extern "C" fn end_owned<P: EndIo>(bio: *mut bindings::bio) {
 }
 
 impl Bio<Pinned> {
-    /// What becomes of the pages.
+    /// What happens to the pages in the end.
     #[inline]
     pub(crate) fn pages(&self) -> Pages {
         self.contents.0
     }
 
-    /// Marks the pages dirty before the device writes to them (`bio_set_pages_dirty()`), if that is
-    /// what becomes of them.
+    /// Marks pages that will be [`Pages::Dirtied`] as dirty before the device writes to them
+    /// (`bio_set_pages_dirty()`).
+    ///
+    /// Sleeps on page locks. The end of the bio, which must not, then only looks for pages that
+    /// were cleaned in between.
+    #[doc(alias = "bio_set_pages_dirty")]
     #[inline]
     pub fn set_pages_dirty(&mut self, _ctx: MaySleep) {
         if self.contents.0 == Pages::Dirtied {
-            // SAFETY: The bio is ours; page locks may sleep, and so may the context.
+            // SAFETY: By the invariants nobody else uses the bio. Page locks may sleep, and so may
+            // the context.
             unsafe { bindings::bio_set_pages_dirty(self.as_raw()) };
         }
     }
 }
 
 impl<C: Filled> Bio<C> {
-    /// Gives a bio of a file system that does its own protection its integrity data.
+    /// Attaches integrity data for a file system that protects its data itself.
     ///
-    /// Generated for a write (`fs_bio_integrity_generate()`), room for it for a read
-    /// (`fs_bio_integrity_alloc()`).
+    /// Generates it for a write (`fs_bio_integrity_generate()`), and allocates room for it for a
+    /// read (`fs_bio_integrity_alloc()`). The end of the bio frees it. Does nothing if the bio has
+    /// some already, or without `CONFIG_BLK_DEV_INTEGRITY`.
+    #[doc(alias("fs_bio_integrity_generate", "fs_bio_integrity_alloc"))]
     #[cold]
     pub fn protect(&mut self, _ctx: MaySleep) {
         #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
-        // SAFETY: The bio is ours and complete, and the context may sleep. It has no integrity data
-        // yet.
+        // SAFETY: By the invariants nobody else uses the bio, which is complete. The context may
+        // sleep. Only a bio without integrity data gets some.
         unsafe {
             let bio = self.as_raw();
             if is_protected(bio) {
@@ -627,7 +794,10 @@ impl<C: Filled> Bio<C> {
         }
     }
 
-    /// Charges the bytes that the bio writes to the current task (`task_io_account_write()`).
+    /// Charges the bytes of the bio to the current task as written (`task_io_account_write()`).
+    ///
+    /// `/proc/<pid>/io` shows them.
+    #[doc(alias = "task_io_account_write")]
     #[inline]
     pub fn account_write(&self) {
         // SAFETY: Charges the current task.
@@ -635,12 +805,15 @@ impl<C: Filled> Bio<C> {
     }
 }
 
-/// Marks a bio as one that somebody polls for (`bio_set_polled()`), unless nobody could find it.
-/// Returns whether it did.
+/// Marks a bio as polled (`bio_set_polled()`), unless the block layer will submit another in its
+/// place, which no poller could find. Returns whether it did.
+///
+/// A polled bio raises no interrupt: it ends only when somebody polls for it.
 ///
 /// # Safety
 ///
 /// Nobody else may use the bio.
+#[doc(alias("bio_set_polled", "REQ_POLLED"))]
 #[cold]
 pub(crate) unsafe fn set_polled(bio: *mut bindings::bio) -> bool {
     // SAFETY: Required of the caller.
@@ -653,13 +826,15 @@ pub(crate) unsafe fn set_polled(bio: *mut bindings::bio) -> bool {
     true
 }
 
-/// Whether the block layer will give the device an encrypted copy instead of this bio.
+/// Whether the block layer will submit an encrypted copy in place of this bio.
 ///
-/// It does so for a device that cannot encrypt. Nobody knows of the copy, so nobody can poll for it.
+/// It does so if the device cannot encrypt. Nobody outside knows the copy, so nobody can poll for
+/// it.
 ///
 /// # Safety
 ///
 /// `bio` must be valid.
+#[doc(alias = "blk_crypto_config_supported_natively")]
 #[inline]
 unsafe fn is_encrypted_on_the_way(bio: *const bindings::bio) -> bool {
     #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
@@ -679,11 +854,12 @@ unsafe fn is_encrypted_on_the_way(bio: *const bindings::bio) -> bool {
     false
 }
 
-/// Submits a bio, through the encryption in software if it needs that (`blk_crypto_submit_bio()`).
+/// Submits a bio, encrypted in software if it has to be (`blk_crypto_submit_bio()`).
 ///
 /// # Safety
 ///
 /// `bio` must be complete, and must not be used afterwards.
+#[doc(alias = "blk_crypto_submit_bio")]
 #[inline(always)]
 pub(crate) unsafe fn submit(bio: *mut bindings::bio) {
     #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
@@ -700,11 +876,12 @@ pub(crate) unsafe fn submit(bio: *mut bindings::bio) {
     unsafe { bindings::submit_bio(bio) };
 }
 
-/// Whether a bio has integrity data.
+/// Whether a bio has integrity data (`REQ_INTEGRITY`).
 ///
 /// # Safety
 ///
 /// `bio` must be valid.
+#[doc(alias = "REQ_INTEGRITY")]
 #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
 #[inline]
 unsafe fn is_protected(bio: *const bindings::bio) -> bool {
@@ -713,11 +890,12 @@ unsafe fn is_protected(bio: *const bindings::bio) -> bool {
     unsafe { (*bio).bi_opf & INTEGRITY != 0 && !(*bio).bi_integrity.is_null() }
 }
 
-/// Frees integrity data that the file system attached (`fs_bio_integrity_free()`).
+/// Frees integrity data that [`Bio::protect`] has attached (`fs_bio_integrity_free()`).
 ///
 /// # Safety
 ///
 /// `bio` must belong to the caller, and must not be on its way.
+#[doc(alias = "fs_bio_integrity_free")]
 #[inline]
 pub(crate) unsafe fn free_integrity(bio: *mut bindings::bio) {
     #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
@@ -733,18 +911,42 @@ pub(crate) unsafe fn free_integrity(bio: *mut bindings::bio) {
 }
 
 flag_word! {
-    /// Flags of a bio beside its operation (`bi_opf`), which follows from the memory that it is
-    /// filled with.
+    /// Flags of a bio (`bi_opf`).
+    ///
+    /// The operation itself, a read or a write, is not among them: it follows from the memory that
+    /// the bio is filled with.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kernel::block::bio::OpFlags;
+    ///
+    /// /// A write that a task waits for.
+    /// fn write_flags(through: bool) -> OpFlags {
+    ///     (OpFlags::SYNC | OpFlags::IDLE).with_if(through, OpFlags::FUA)
+    /// }
+    ///
+    /// assert!(write_flags(true).has(OpFlags::FUA));
+    /// assert!(!write_flags(false).has(OpFlags::FUA));
+    /// assert_eq!(write_flags(true).without(OpFlags::FUA), write_flags(false));
+    /// assert_eq!(OpFlags::empty().into_raw(), 0);
+    /// ```
+    #[doc(alias = "blk_opf_t")]
     pub struct OpFlags(u32) {
-        /// Somebody waits for this bio.
+        /// A task waits for this bio, so the I/O scheduler prefers it.
+        #[doc(alias = "REQ_SYNC")]
         SYNC = 1u64 << bindings::req_flag_bits___REQ_SYNC,
-        /// More I/O is expected to follow at once.
+        /// More I/O is expected to follow soon.
+        #[doc(alias = "REQ_IDLE")]
         IDLE = 1u64 << bindings::req_flag_bits___REQ_IDLE,
-        /// Write through to the media.
+        /// Write through the device's cache: the data is stable when the bio ends.
+        #[doc(alias = "REQ_FUA")]
         FUA = 1u64 << bindings::req_flag_bits___REQ_FUA,
-        /// The device must not tear this write.
+        /// The device must not tear this write: all of it reaches the media, or nothing.
+        #[doc(alias = "REQ_ATOMIC")]
         ATOMIC = 1u64 << bindings::req_flag_bits___REQ_ATOMIC,
-        /// Fail with `EAGAIN` rather than wait for a tag.
+        /// Fail with `EAGAIN` instead of waiting for a tag.
+        #[doc(alias = "REQ_NOWAIT")]
         NOWAIT = 1u64 << bindings::req_flag_bits___REQ_NOWAIT,
     }
 }

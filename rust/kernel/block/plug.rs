@@ -9,12 +9,52 @@ use crate::{
     types::Opaque, //
 };
 
-/// Runs `section` with a plug: bios submitted in it reach the driver together.
+/// Runs `section` with a plug, so that the bios it submits reach the driver in one batch.
 ///
-/// The plug lives on this stack frame and `current->plug` points at it, so it is neither movable
-/// nor nameable from outside. Blocking in `section` flushes what is plugged.
+/// The block layer holds back the requests of a task that has a plug, merges neighbours, and passes
+/// them to the driver when `section` returns (`blk_start_plug()`, `blk_finish_plug()`). It does so
+/// earlier if the task sleeps or if many requests have come together, so a `section` that waits for
+/// its own bios does not deadlock. Inside another `plugged()` the outer plug collects the requests.
 ///
-/// `struct blk_plug`, `blk_start_plug()` and `blk_finish_plug()`.
+/// Process context, because the plug belongs to the current task (`current->plug`). It lives on
+/// this stack frame; a closure, unlike a guard, neither moves it nor lets anybody name it.
+///
+/// # Examples
+///
+/// ```
+/// use kernel::{
+///     block::{
+///         bdev::OpenBlockDevice,
+///         bio::{Bio, EndIo},
+///         buffer::Buffer,
+///         plug::plugged,
+///         SECTOR_SIZE,
+///     },
+///     task::MaySleep,
+/// };
+///
+/// /// Reads the beginning of a device. The driver sees both bios at once.
+/// fn read_both<P: EndIo + Clone>(
+///     bdev: &OpenBlockDevice,
+///     buffers: [Buffer; 2],
+///     end: P,
+///     ctx: MaySleep,
+/// ) -> Result {
+///     plugged(|| {
+///         let mut sector = 0;
+///         for buffer in buffers {
+///             let sectors = buffer.len() as u64 / u64::from(SECTOR_SIZE);
+///             Bio::read(bdev, sector, buffer, end.clone(), ctx)?.submit(ctx);
+///             sector += sectors;
+///         }
+///         Ok(())
+///     })
+/// }
+///
+/// // What `section` returns comes back.
+/// assert_eq!(plugged(|| 42), 42);
+/// ```
+#[doc(alias("blk_plug", "blk_start_plug", "blk_finish_plug"))]
 #[inline]
 pub fn plugged<R>(section: impl FnOnce() -> R) -> R {
     let plug = Opaque::<bindings::blk_plug>::uninit();

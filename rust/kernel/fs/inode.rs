@@ -1,8 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What direct I/O asks of an inode.
+//! Inodes of open files, as far as direct I/O needs them.
 //!
-//! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h).
+//! C headers: [`include/linux/fs.h`](srctree/include/linux/fs.h),
+//! [`include/linux/fserror.h`](srctree/include/linux/fserror.h).
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use kernel::{
+//!     fs::inode::Inode,
+//!     task::MaySleep,
+//! };
+//!
+//! /// Whether a transfer covers whole blocks of the file system.
+//! fn covers_blocks(inode: &Inode, pos: i64, len: u64) -> bool {
+//!     (pos as u64 | len) & u64::from(inode.block_size() - 1) == 0
+//! }
+//!
+//! /// Prepares a write that may have to be completed in process context. The end of its bio is too
+//! /// late for that, because it may be in an interrupt.
+//! fn prepare_write(inode: &Inode, ctx: MaySleep) -> Result {
+//!     inode.ensure_dio_done_wq(ctx)?;
+//!     debug_assert!(inode.dio_done_wq().is_some());
+//!     Ok(())
+//! }
+//! ```
 
 use crate::{
     bindings,
@@ -28,41 +51,57 @@ use core::{
 
 /// The inode of an open file (`struct inode`).
 ///
+/// It is always borrowed: the open file holds the reference, so nothing here takes or drops one.
+/// Methods without a [`MaySleep`] argument work in any context.
+///
 /// # Invariants
 ///
 /// The inode is referenced by an open file for as long as a reference to this type lives.
+#[doc(alias = "inode")]
 #[repr(transparent)]
 pub struct Inode(Opaque<bindings::inode>);
 
-/// Which way the data of a failed request was going (`enum fserror_type`).
+/// The direction of a failed request (`enum fserror_type`).
+#[doc(alias = "fserror_type")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// `FSERR_DIRECTIO_READ`.
+    /// A read failed (`FSERR_DIRECTIO_READ`).
+    #[doc(alias = "FSERR_DIRECTIO_READ")]
     Read,
-    /// `FSERR_DIRECTIO_WRITE`.
+    /// A write failed (`FSERR_DIRECTIO_WRITE`).
+    #[doc(alias = "FSERR_DIRECTIO_WRITE")]
     Write,
 }
 
-/// The work queue of a super block for completions of direct I/O.
+/// The work queue of a super block for completions of direct I/O (`s_dio_done_wq`).
+///
+/// It is separate from the system's queues, because memory reclaim may wait for a completion. Its
+/// workers are in process context and may sleep. Most file systems never need one: only a write
+/// that owes something, or a request that fails, is completed there.
 ///
 /// # Invariants
 ///
 /// The queue exists until the last file of the super block is closed, and so as long as the inode
 /// that it was taken from is borrowed.
+#[doc(alias = "s_dio_done_wq")]
 #[derive(Clone, Copy)]
 pub struct DioDoneWq<'a> {
     raw: NonNull<bindings::workqueue_struct>,
     _inode: PhantomData<&'a Inode>,
 }
 
-/// What can be completed on the work queue of its super block.
+/// A completion that can run on the work queue of its super block.
 pub(crate) trait Puntable:
     RawWorkItem<0, EnqueueOutput = ()> + Send + Sized + 'static
 {
-    /// The queue. Until the completion is over it keeps the inode that the queue is taken from.
+    /// The queue, or `None` for the system's queue.
+    ///
+    /// The completion keeps the inode that the queue is taken from until it is over.
     fn queue(&self) -> Option<DioDoneWq<'_>>;
 
     /// Queues the completion, on the system's queue if the super block has none of its own.
+    ///
+    /// Any context. The completion may run, and the request be gone, before this returns.
     #[inline]
     fn punt(self) {
         match self.queue() {
@@ -87,18 +126,24 @@ impl Inode {
         unsafe { &*ptr.cast() }
     }
 
+    /// The inode as C knows it.
     #[inline]
     pub(crate) fn as_raw(&self) -> *mut bindings::inode {
         self.0.get()
     }
 
-    /// The size of the file in bytes, now (`i_size_read()`).
+    /// The size of the file in bytes (`i_size_read()`).
+    ///
+    /// A snapshot: without the inode lock a write or a truncation may change the size at once. Take
+    /// it once and decide everything from that value. On 64 bit it is a load with acquire
+    /// semantics, so that data below the size is visible to whoever has seen the size.
+    #[doc(alias("i_size", "i_size_read"))]
     #[inline]
     pub fn size(&self) -> i64 {
         #[cfg(CONFIG_64BIT)]
         {
-            // SAFETY: `i_size` of a valid inode is aligned, and whoever accesses it does so
-            // atomically: `i_size_write()` is a store-release.
+            // SAFETY: `i_size` of a valid inode is aligned, and all accesses to it are atomic:
+            // `i_size_write()` is a store-release.
             let size = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_size) };
             // ORDERING: Pairs with the store-release in `i_size_write()`.
             size.load(crate::sync::atomic::Acquire)
@@ -110,7 +155,8 @@ impl Inode {
         }
     }
 
-    /// Size in bytes of a file system block, a power of two (`i_blocksize()`).
+    /// The size in bytes of a file system block, a power of two (`i_blocksize()`).
+    #[doc(alias = "i_blocksize")]
     #[inline]
     pub fn block_size(&self) -> u32 {
         // SAFETY: The inode is valid; `i_blkbits` does not change while the file is open.
@@ -118,28 +164,36 @@ impl Inode {
         1u32.wrapping_shl(u32::from(bits))
     }
 
-    /// Whether the contents are encrypted on the device (`IS_ENCRYPTED()`).
+    /// Whether the file is encrypted on the device (`IS_ENCRYPTED()`).
+    #[doc(alias = "IS_ENCRYPTED")]
     #[inline]
     pub fn is_encrypted(&self) -> bool {
         // SAFETY: The inode is valid; the flag does not change while the file is open.
         unsafe { (*self.as_raw()).i_flags & bindings::S_ENCRYPTED != 0 }
     }
 
-    /// The life-time hint of data written to this file.
+    /// The lifetime hint for data written to this file (`i_write_hint`), set by
+    /// `fcntl(F_SET_RW_HINT)`.
+    #[doc(alias = "i_write_hint")]
     #[inline]
     pub(crate) fn write_hint(&self) -> bindings::rw_hint {
         // SAFETY: The inode is valid; C reads the hint without a lock as well.
         unsafe { (*self.as_raw()).i_write_hint }
     }
 
+    /// The super block of the file system.
     #[inline]
     fn super_block(&self) -> *mut bindings::super_block {
         // SAFETY: The inode is valid and `i_sb` is constant.
         unsafe { (*self.as_raw()).i_sb }
     }
 
-    /// The queue that completions needing process context run on, if it was made already
+    /// The work queue for completions that need process context, if there is one yet
     /// (`s_dio_done_wq`).
+    ///
+    /// `None` says that no request of the file system has needed one so far. Once there is one it
+    /// stays until the file system is unmounted, so a borrowed queue stays valid.
+    #[doc(alias = "s_dio_done_wq")]
     #[inline]
     pub fn dio_done_wq(&self) -> Option<DioDoneWq<'_>> {
         // ORDERING: Carries the address dependency on the queue's initialisation, as in C.
@@ -154,9 +208,14 @@ impl Inode {
         })
     }
 
-    /// Makes the queue behind [`Inode::dio_done_wq`] unless there is one.
+    /// Creates the queue behind [`Inode::dio_done_wq`] unless there is one
+    /// (`sb_init_dio_done_wq()`).
     ///
-    /// Fails with `ENOMEM` (`sb_init_dio_done_wq()`).
+    /// Do so before a request whose completion may need process context is submitted: its bio may
+    /// end in an interrupt, where nothing can be created.
+    ///
+    /// If two tasks do so at the same time, both end up with the same queue. Fails with `ENOMEM`.
+    #[doc(alias = "sb_init_dio_done_wq")]
     #[inline(always)]
     pub fn ensure_dio_done_wq(&self, _ctx: MaySleep) -> Result {
         if self.dio_done_wq().is_some() {
@@ -166,10 +225,15 @@ impl Inode {
         to_result(unsafe { bindings::sb_init_dio_done_wq(self.super_block()) })
     }
 
-    /// Tells whoever watches the file system about a failed request (`fserror_report_io()`).
+    /// Reports a failed request to the file system and to user space (`fserror_report_io()`).
     ///
-    /// `pos` and `len` are in bytes, `error` is a negative errno. Process context: the C function takes
-    /// `i_lock`, and allocates with `GFP_NOFS`.
+    /// User space gets the report by fanotify. `pos` and `len` are in bytes, `error` is a negative
+    /// errno. If there is no memory for the report, the kernel log has it instead.
+    ///
+    /// The C function takes `i_lock` to get a reference to the inode, and allocates with
+    /// `GFP_NOFS`. A bio may end in an interrupt, where that deadlocks, so this takes a
+    /// [`MaySleep`].
+    #[doc(alias("fserror_report", "fserror_report_io"))]
     #[cold]
     pub fn report_io_error(&self, failed: Failed, pos: i64, len: u64, error: c_int, _: MaySleep) {
         let kind = match failed {
@@ -191,22 +255,32 @@ impl Inode {
     }
 
     /// Counts one direct I/O request (`inode_dio_begin()`).
+    ///
+    /// A truncation takes the inode lock exclusively and waits until no request is counted
+    /// (`inode_dio_wait()`), so that no bio transfers to blocks that it frees. The caller holds
+    /// that lock at least shared, and gives the count back with [`Inode::dio_end`].
+    #[doc(alias("inode_dio_begin", "i_dio_count"))]
     #[inline]
     pub(crate) fn dio_begin(&self) {
         // SAFETY: `i_dio_count` of a valid inode is only accessed atomically.
         let count = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_dio_count.counter) };
-        // ORDERING: None needed, as in C: who waits for zero holds the lock that the caller of
-        // this has shared.
+        // ORDERING: None needed, as in C: a task that waits for zero holds the inode lock
+        // exclusively, and our caller holds it shared.
         count.add(1, Relaxed);
     }
 
-    /// Counts one direct I/O request less and wakes who waits for zero (`inode_dio_end()`).
+    /// Gives the count of one direct I/O request back, and wakes the waiters if it was the last
+    /// (`inode_dio_end()`).
+    ///
+    /// Any context. The file system may truncate the file from now on, and unless something else
+    /// keeps the file open, the inode may go away.
+    #[doc(alias = "inode_dio_end")]
     #[inline]
     pub(crate) fn dio_end(&self) {
         // SAFETY: As in `dio_begin`.
         let count = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_dio_count.counter) };
-        // ORDERING: Full, as `atomic_dec_and_test()`: what the request did is visible to the
-        // waiter, and the wake-up's look at the wait queue is not done early.
+        // ORDERING: Full, as `atomic_dec_and_test()`: the waiter sees everything that the request
+        // did, and the wake-up does not look at the wait queue too early.
         if count.fetch_sub(1, Full) == 1 {
             // SAFETY: The address is only a key.
             unsafe { bindings::wake_up_var((&raw mut (*self.as_raw()).i_dio_count).cast()) };

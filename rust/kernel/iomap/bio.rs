@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bios of a request of several bios: how they are built for a mapping, and how they end.
+//! The bios of a counted request: how they are built for a mapping, and how they end.
 //!
-//! What a bio was filled with must fit the request that it is submitted for ([`Buffers`]), which is
-//! how the end of the bio knows what to give back. A [`Template`] is what the bios for one mapping have
-//! in common.
+//! All bios of a request are filled in the same way ([`Buffers`]), so the end of a bio knows what
+//! it has to release. A [`Template`] is what the bios for one mapping have in common.
 //!
 //! C headers: [`include/linux/bio.h`](srctree/include/linux/bio.h),
 //! [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
@@ -83,8 +82,8 @@ impl Fits for Zeroes {
     }
 }
 
-/// Where the data of the bios of a request is, and so how they are filled and what is done with
-/// their pages in the end.
+/// The memory that the bios of a request transfer to or from. It determines how they are filled,
+/// and what their end releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffers {
     /// In the caller's memory.
@@ -107,7 +106,7 @@ impl Buffers {
 pub struct Template<'a> {
     /// How the file system takes part.
     ops: DioOps,
-    /// Where the bios are from: the bio set of the file system, or else that of all file systems.
+    /// The bio set of the file system, or `fs_bio_set`.
     set: *mut bindings::bio_set,
     extent: Extent<'a>,
     bdev: &'a BlockDevice,
@@ -251,7 +250,7 @@ impl<'a> Template<'a> {
         request: &Submitter<T>,
         pos: i64,
     ) -> Result {
-        // What a file system has in front of its bios is not there in others.
+        // The file system may access the front pad that only its own bio set has.
         if !bio.contents.fits(request.buffers()) || bio.pool() != self.set {
             return Err(EINVAL);
         }
@@ -274,7 +273,7 @@ impl<'a> Template<'a> {
     ///
     /// The bio must be complete, and must not be used afterwards.
     unsafe fn send(&self, raw: *mut bindings::bio, iocb: &BusyIocb<DioOps>, pos: i64) -> bool {
-        // A caller that waits in the kernel does not poll.
+        // The caller of a synchronous request sleeps, so it cannot poll.
         let polled = iocb.flags().has(IocbFlags::HIPRI)
             && !iocb.is_sync()
             // SAFETY: The bio is ours.
@@ -285,7 +284,7 @@ impl<'a> Template<'a> {
             Some(submit_io) => unsafe { submit_io(self.extent.place().as_raw(), raw, pos) },
             None => {
                 if self.extent.flags().has(MapFlags::ANON_WRITE) {
-                    // Where it goes is for the callback to say.
+                    // Only the callback could assign an address on the device.
                     crate::do_once_lite! {
                         crate::warn_on!(true);
                     }
@@ -336,8 +335,8 @@ unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool 
     true
 }
 
-/// Lets go of a bio that has ended, with `result`, and drops its reference to the request of type `T`.
-/// Returns the request if that was the last.
+/// Releases a bio that has ended with `result`, and drops its reference to the request of type `T`.
+/// Returns the request if that was the last reference.
 ///
 /// Data that was read into a bounce buffer is copied back here, which takes process context: a file
 /// system whose callers bounce reads ends such bios from a worker.

@@ -3,9 +3,9 @@
 //! A request of a single bio as one allocation.
 //!
 //! A bio set can keep room in front of each of its bios (front pad). [`HeaderSet`] puts the
-//! description of the request, a [`Header`], there, so that such a request needs no allocation
-//! besides its bio, and that one comes from a cache per CPU. Nor is it counted: the submission and
-//! the bio shake hands, and who comes second owns the request.
+//! description of the request, a [`Header`], there. Such a request needs no allocation besides its
+//! bio, which comes from a per-CPU cache, and no reference count: of the submission and the end of
+//! the bio, the second one owns the request.
 //!
 //! ```text
 //!                 submit(): given away with its bio, failed
@@ -96,8 +96,8 @@ pub trait GivenAway: Header {
     fn went_well(self, iocb: BusyIocb<Self::Ops>);
 }
 
-/// What lies in front of the bio, its end next to it: what is needed each time comes last, so that
-/// it shares no cache line with the rest.
+/// The end of the front pad, next to the bio. The fields that every request uses come last, so that
+/// they share no cache line with the others.
 #[repr(C)]
 struct Pad<H: Header> {
     /// Initialised when the request is punted, which few are.
@@ -491,7 +491,7 @@ fn sleep(handshake: &Handshake, ctx: MaySleep) {
 ///
 /// `bio` has ended, its pages were given back, and it belongs to this value; it is from a
 /// `HeaderSet<H>` and its header is initialised.
-#[must_use = "whoever waits for the request waits for ever"]
+#[must_use = "a dropped request is never completed"]
 pub struct Single<H: Header> {
     bio: *mut bindings::bio,
     _header: PhantomData<H>,

@@ -3,11 +3,29 @@
 //! The flag words of direct I/O, one type each.
 //!
 //! The bits of [`CallerFlags`] and of [`EndIoFlags`] overlap with different meanings:
-//! `IOMAP_DIO_FORCE_WAIT` and `IOMAP_DIO_UNWRITTEN` are both bit 0. Two types make a mix-up an
-//! error of the compiler.
+//! `IOMAP_DIO_FORCE_WAIT` and `IOMAP_DIO_UNWRITTEN` are both bit 0. Because they have two types,
+//! the compiler rejects a mix-up.
 //!
 //! C headers: [`include/linux/iomap.h`](srctree/include/linux/iomap.h),
 //! [`include/linux/fs.h`](srctree/include/linux/fs.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use kernel::iomap::flags::{CallerFlags, EndIoFlags};
+//!
+//! let asked = CallerFlags::PARTIAL | CallerFlags::BOUNCE;
+//! // Any of them, not all.
+//! assert!(asked.has(CallerFlags::BOUNCE | CallerFlags::FORCE_WAIT));
+//! assert_eq!(asked.without(CallerFlags::BOUNCE), CallerFlags::PARTIAL);
+//! assert_eq!(asked.with_if(false, CallerFlags::FORCE_WAIT), asked);
+//!
+//! // What C passes comes in and goes out unchanged, unknown bits included.
+//! assert_eq!(CallerFlags::from_raw(1 << 20).into_raw(), 1 << 20);
+//!
+//! // One bit, two meanings, two types.
+//! assert_eq!(CallerFlags::FORCE_WAIT.into_raw(), EndIoFlags::UNWRITTEN.into_raw());
+//! ```
 
 use crate::{
     bindings,
@@ -16,8 +34,8 @@ use crate::{
 
 /// Declares a transparent word of flags whose constants may be zero when a feature is off.
 ///
-/// `impl_flags!` needs distinct non-zero values for an `enum`, which `IOMAP_F_INTEGRITY` (zero
-/// without `CONFIG_BLK_DEV_INTEGRITY`) is not.
+/// `impl_flags!` needs distinct non-zero values for an `enum`, and `IOMAP_F_INTEGRITY` is zero
+/// without `CONFIG_BLK_DEV_INTEGRITY`.
 macro_rules! flag_word {
     (
         $(#[$attr:meta])*
@@ -45,7 +63,7 @@ macro_rules! flag_word {
                 self.0
             }
 
-            /// Whether any bit of `flags` is set.
+            /// Whether any bit of `flags` is set. Always false for a flag whose feature is off.
             #[inline]
             pub const fn has(self, flags: Self) -> bool {
                 self.0 & flags.0 != 0
@@ -85,7 +103,7 @@ macro_rules! flag_word {
 
 pub(crate) use flag_word;
 
-/// Takes words of flags from C.
+/// Adds `from_raw()` to words that C passes to Rust. The other words only go to C.
 macro_rules! from_raw {
     ($($vis:vis $name:ident($ty:ty);)*) => { $(
         impl $name {
@@ -105,94 +123,144 @@ from_raw! {
 }
 
 flag_word! {
-    /// What the caller of `iomap_dio_rw()` asks for (`dio_flags`).
+    /// The flags that the caller of `iomap_dio_rw()` passes (`dio_flags`).
+    ///
+    /// The caller is the file system, which knows from its locks and its device what a request may
+    /// do.
+    #[doc(alias = "dio_flags")]
     pub struct CallerFlags(u32) {
         /// Wait for the request even if the kiocb is asynchronous.
+        #[doc(alias = "IOMAP_DIO_FORCE_WAIT")]
         FORCE_WAIT = bindings::IOMAP_DIO_FORCE_WAIT,
-        /// Refuse, with `EAGAIN`, what is not a pure overwrite.
+        /// Refuse a write with `EAGAIN` unless it is a pure overwrite, for which the file system's
+        /// lock may be held shared.
+        #[doc(alias = "IOMAP_DIO_OVERWRITE_ONLY")]
         OVERWRITE_ONLY = bindings::IOMAP_DIO_OVERWRITE_ONLY,
-        /// A page fault gives a short result instead of `EFAULT`.
+        /// A page fault gives a short result instead of `EFAULT`. The caller faults the memory in
+        /// and goes on.
+        #[doc(alias = "IOMAP_DIO_PARTIAL")]
         PARTIAL = bindings::IOMAP_DIO_PARTIAL,
-        /// Each bio is aligned to the file system's blocks.
+        /// Each bio is aligned to file system blocks instead of the device's logical blocks.
+        #[doc(alias = "IOMAP_DIO_FSBLOCK_ALIGNED")]
         FSBLOCK_ALIGNED = bindings::IOMAP_DIO_FSBLOCK_ALIGNED,
-        /// Copy through bounce buffers: the device needs stable data.
+        /// Copy through bounce buffers, because the device needs data that does not change under
+        /// it.
+        #[doc(alias = "IOMAP_DIO_BOUNCE")]
         BOUNCE = bindings::IOMAP_DIO_BOUNCE,
     }
 }
 
 flag_word! {
-    /// What the file system's `end_io` callback is told about the request.
+    /// The flags that the file system's `end_io` callback gets about the request.
     ///
-    /// The upper bits are private to the direct I/O path, but `end_io` sees the whole word, so
-    /// they keep the positions that they have in the C implementation.
+    /// The upper bits are private to the direct I/O path, but `end_io` sees the whole word, so they
+    /// keep the positions that they have in the C implementation.
     pub struct EndIoFlags(u32) {
         /// The request covers unwritten extents, which the callback has to convert.
+        #[doc(alias = "IOMAP_DIO_UNWRITTEN")]
         UNWRITTEN = bindings::IOMAP_DIO_UNWRITTEN,
         /// The request covers copy-on-write extents, which the callback has to remap.
+        #[doc(alias = "IOMAP_DIO_COW")]
         COW = bindings::IOMAP_DIO_COW,
         /// As [`CallerFlags::FSBLOCK_ALIGNED`].
         FSBLOCK_ALIGNED = bindings::IOMAP_DIO_FSBLOCK_ALIGNED,
         /// As [`CallerFlags::BOUNCE`].
         BOUNCE = bindings::IOMAP_DIO_BOUNCE,
         /// The page cache is not invalidated after the write.
+        #[doc(alias = "IOMAP_DIO_NO_INVALIDATE")]
         NO_INVALIDATE = bit_u32(26),
         /// The completion needs process context.
+        #[doc(alias = "IOMAP_DIO_COMP_WORK")]
         COMP_WORK = bit_u32(27),
         /// Every bio so far was written through to the media.
+        #[doc(alias = "IOMAP_DIO_WRITE_THROUGH")]
         WRITE_THROUGH = bit_u32(28),
-        /// The written range is flushed at completion.
+        /// The completion flushes the written range.
+        #[doc(alias = "IOMAP_DIO_NEED_SYNC")]
         NEED_SYNC = bit_u32(29),
         /// The request is a write.
+        #[doc(alias = "IOMAP_DIO_WRITE")]
         WRITE = bit_u32(30),
-        /// The pages belong to user space and are dirtied by a read.
+        /// The request reads into user memory, whose pages are dirtied.
+        #[doc(alias = "IOMAP_DIO_USER_BACKED")]
         USER_BACKED = bit_u32(31),
     }
 }
 
 flag_word! {
-    /// What the file system is told about the operation it maps for (`iomap_begin` flags).
+    /// The flags that the file system's `iomap_begin` callback gets about the operation.
+    ///
+    /// `IOMAP_WRITE` is not among them: [`Iter::over`] takes the direction from [`MapOps`].
+    ///
+    /// [`Iter::over`]: super::iter::Iter::over
+    /// [`MapOps`]: super::ops::MapOps
+    #[doc(alias = "iomap_begin")]
     pub struct BeginFlags(u32) {
-        /// The mapping is for direct I/O.
+        /// The mapping is for direct I/O, so the file system must not hand out delayed allocations.
+        #[doc(alias = "IOMAP_DIRECT")]
         DIRECT = bindings::IOMAP_DIRECT,
-        /// The file system must not block.
+        /// The file system must not block, and fails with `EAGAIN` instead.
+        #[doc(alias = "IOMAP_NOWAIT")]
         NOWAIT = bindings::IOMAP_NOWAIT,
-        /// Only pure overwrites are wanted.
+        /// Refuse anything but a pure overwrite, with `EAGAIN`.
+        #[doc(alias = "IOMAP_OVERWRITE_ONLY")]
         OVERWRITE_ONLY = bindings::IOMAP_OVERWRITE_ONLY,
         /// The write must not be torn.
+        #[doc(alias = "IOMAP_ATOMIC")]
         ATOMIC = bindings::IOMAP_ATOMIC,
     }
 }
 
 flag_word! {
-    /// What the file system says about a mapping (`iomap.flags`).
+    /// The flags that a file system sets on a mapping (`iomap.flags`).
+    ///
+    /// They hold for that mapping only: the next one of the same request may have others. Some say
+    /// what the write owes when it completes, and some how its bios are built.
     pub struct MapFlags(u16) {
-        /// Blocks were newly allocated and need zeroing around the data.
+        /// The blocks were newly allocated: what the data leaves of the first and of the last one
+        /// is zeroed.
+        #[doc(alias = "IOMAP_F_NEW")]
         NEW = bindings::IOMAP_F_NEW,
-        /// Metadata must reach the disk before the data is stable.
+        /// Metadata must reach the media before the data counts as stable, so writing through is
+        /// not enough.
+        #[doc(alias = "IOMAP_F_DIRTY")]
         DIRTY = bindings::IOMAP_F_DIRTY,
-        /// Blocks are shared and are remapped at completion.
+        /// The blocks are shared with another file and are remapped at completion.
+        #[doc(alias = "IOMAP_F_SHARED")]
         SHARED = bindings::IOMAP_F_SHARED,
         /// The write has to be one untorn bio.
+        #[doc(alias = "IOMAP_F_ATOMIC_BIO")]
         ATOMIC_BIO = bindings::IOMAP_F_ATOMIC_BIO,
         /// The file system picks the disk address at submission.
+        #[doc(alias = "IOMAP_F_ANON_WRITE")]
         ANON_WRITE = bindings::IOMAP_F_ANON_WRITE,
-        /// Integrity data is generated and checked by the file system.
+        /// The file system generates and checks integrity data itself.
+        #[doc(alias = "IOMAP_F_INTEGRITY")]
         INTEGRITY = bindings::IOMAP_F_INTEGRITY,
     }
 }
 
 flag_word! {
     /// Flags of a kiocb (`ki_flags`).
+    ///
+    /// The caller of the request sets them. Direct I/O changes only [`IocbFlags::HIPRI`], which it
+    /// clears when nobody can poll for the request.
+    #[doc(alias = "ki_flags")]
     pub struct IocbFlags(i32) {
-        /// The caller will poll for the completion.
+        /// The caller polls for the completion.
+        #[doc(alias = "IOCB_HIPRI")]
         HIPRI = bindings::IOCB_HIPRI,
-        /// Data has to be stable when the write completes.
+        /// The data has to be stable when the write completes (`O_DSYNC`).
+        #[doc(alias = "IOCB_DSYNC")]
         DSYNC = bindings::IOCB_DSYNC,
-        /// Data and all metadata have to be stable when the write completes.
+        /// The data and all metadata have to be stable when the write completes (`O_SYNC`).
+        #[doc(alias = "IOCB_SYNC")]
         SYNC = bindings::IOCB_SYNC,
-        /// Do not block.
+        /// Fail with `EAGAIN` instead of blocking.
+        #[doc(alias = "IOCB_NOWAIT")]
         NOWAIT = bindings::IOCB_NOWAIT,
-        /// The write must not be torn.
+        /// The write must not be torn (`RWF_ATOMIC`).
+        #[doc(alias = "IOCB_ATOMIC")]
         ATOMIC = bindings::IOCB_ATOMIC,
     }
 }

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a request is handed over, apart from the request.
+//! The protocols by which a request is handed over.
 //!
-//! What several processors change at the same time is here, and with it all memory ordering; whose
-//! memory it is and how a task sleeps is in [`super::request`]. Nothing is used but atomics, so that
-//! `tools/testing/iomap/host` compiles this very file and runs it through all its interleavings.
+//! A submission and the bios it has sent run at the same time, and one of them completes the
+//! request: whoever is last. This module decides who that is. It holds all state that several CPUs
+//! change at the same time, and with it all memory ordering; [`super::request`] owns the memory and
+//! lets tasks sleep. It uses nothing but atomics, so that `tools/testing/iomap/host` compiles this
+//! very file and runs it through all its interleavings.
+//!
+//! # Several bios
+//!
+//! [`Protocol`] counts references. The submission and each bio in flight hold some:
 //!
 //! ```text
 //!                submission                      each bio
@@ -16,14 +22,37 @@
 //!   else           waiter = task, if it waits
 //!                  refs -= BIAS - bio_refs
 //!                     |                             |
-//!                     +------> who gets to 0 <------+
-//!                        is left with the request
+//!                     +-> drops the count to 0: <---+
+//!                           owns the request
 //!
 //!                is_handed_back() <------------- hand_back(), if that is a bio and `waiter` is set
 //! ```
 //!
-//! A request of a single bio is not counted: the submission and the bio shake hands, and who comes
-//! second is left with the request ([`Handshake`]).
+//! # One bio
+//!
+//! [`Handshake`] needs no count. The submission and the bio each make one step, and the second owns
+//! the request:
+//!
+//! ```text
+//!                    the bio ends first
+//!  SUBMITTING ---------------------------> ENDED: the submission owns the request
+//!      |                                     ^
+//!      | leave()                             | hand_back()
+//!      +---------> LEFT --end()--> the bio owns the request
+//!      | wait()                              |
+//!      +---------> task --end()--------------+
+//! ```
+//!
+//! None of this sleeps or takes a lock, so it works in any context.
+//!
+//! # Ordering
+//!
+//! The owner of a request must see everything that was done under any reference: the data, the
+//! error, and what the submission left behind for the completion. Dropping a reference therefore is
+//! a fully ordered operation, and a single load that finds all others gone is an acquire. The
+//! recorded error and the name of the waiter need no ordering of their own, because the reference
+//! count publishes them. Handing a request back is a release: the waiter may free the request as
+//! soon as it sees the store.
 
 use crate::sync::atomic::{
     Acquire,
@@ -37,46 +66,46 @@ use core::{
     ptr, //
 };
 
-/// The references that a submission begins with.
+/// The number of references that a submission begins with.
 ///
-/// It gives one to each bio and drops the rest at the end, so that a bio costs one atomic operation,
-/// not two. Until then the count cannot reach zero, whichever bios have ended.
+/// It gives one to each bio and drops the rest at the end, so that a bio costs one atomic
+/// operation, not two. Until then the count cannot reach zero, whichever bios have ended.
 const BIAS: i32 = 1 << 30;
 
-/// The state of the protocol, a part of each request.
+/// The state of a request of several bios, as part of its memory.
 ///
-/// Whoever calls a method holds a reference, is left with the request, or waits for it. Methods
-/// that give this up do not look at the state any more after they did: it may be freed.
+/// Whoever calls a method holds a reference, owns the request, or waits for it. A method that gives
+/// this up does not look at the state afterwards: it may be freed.
 #[repr(C)]
 pub(super) struct Protocol {
-    /// References. While the request is submitted: `BIAS` less the bios that have ended. Once it
-    /// is sealed: the bios in flight.
+    /// References. During submission: `BIAS` less the bios that have ended. Once the request is
+    /// sealed: the bios in flight.
     refs: Atomic<i32>,
     /// The first error, as a negative errno, or zero.
     error: Atomic<i32>,
-    /// The task that waits for the request, or NULL. Set by `seal`, cleared by `hand_back`.
+    /// The task that waits for the request, or NULL. `seal` sets it, `hand_back` clears it.
     waiter: Atomic<*mut c_void>,
 }
 
-/// What the submission is left with.
+/// The outcome of [`Protocol::seal`] for the submission.
 #[must_use]
 pub(super) enum AtSeal {
-    /// The request: all bios have ended.
+    /// All bios have ended: the submission owns the request.
     Request,
-    /// Nothing: the last bio is left with the request, which may be gone by now.
+    /// The last bio will own the request, which may be gone by now.
     Nothing,
-    /// The task that it named is handed the request by the last bio.
+    /// The last bio will hand the request back to the task that waits for it.
     Waiting,
 }
 
-/// What a bio is left with.
+/// The outcome of [`Protocol::finish`] for a bio.
 #[must_use]
 pub(super) enum AtEnd {
-    /// Nothing: there are others.
+    /// There are other references.
     Nothing,
-    /// The request, which was sealed and nobody waits for.
+    /// The bio owns the request, which was sealed and has no waiter.
     Request,
-    /// The request, for this task: [`Protocol::hand_back`] comes next.
+    /// The bio has to hand the request to this task: [`Protocol::hand_back`] comes next.
     Awaited(*mut c_void),
 }
 
@@ -91,40 +120,41 @@ impl Protocol {
         }
     }
 
-    /// Records an error, a negative errno, unless there is one.
+    /// Records an error, a negative errno, unless there is one already. The first error wins.
     #[inline]
     pub(super) fn record_error(&self, errno: i32) {
-        // ORDERING: The reference count orders the value before whoever completes the request.
+        // ORDERING: None needed: dropping a reference publishes the value to the owner of the request.
         let _ = self.error.cmpxchg(0, errno, Relaxed);
     }
 
     /// Whether an error was recorded.
     ///
-    /// A hint about the errors of others, who may be about to record one.
+    /// Only a hint while bios are in flight: another CPU may be about to record one.
     #[inline]
     pub(super) fn has_failed(&self) -> bool {
         self.error() != 0
     }
 
-    /// The first error, or zero. Final for who is left with the request.
+    /// The first error, or zero. Final for the owner of the request.
     #[inline]
     pub(super) fn error(&self) -> i32 {
         // ORDERING: Dropping the last reference has published it.
         self.error.load(Relaxed)
     }
 
-    /// Drops `count` references and says whether they were the last.
+    /// Drops `count` references and returns whether they were the last.
     #[inline]
     fn put(&self, count: i32) -> bool {
-        // ORDERING: Full, as `atomic_dec_and_test()`: what was done under any reference is
-        // visible to the owner of the last.
+        // ORDERING: Full, as `atomic_dec_and_test()`: the owner of the last reference sees everything
+        // that was done under any reference.
         self.refs.fetch_sub(count, Full) == count
     }
 
-    /// Drops the references of a submission that gave `bio_refs` of them to bios, once it has written
-    /// all that it leaves behind.
+    /// Ends the submission: drops its references, less `bio_refs` that it gave to bios.
     ///
-    /// With a `waiter` the last bio hands the request back to the task that it names.
+    /// The submission has written everything that the completion needs before. With a `waiter` the
+    /// last bio hands the request back to the task that it names; `waiter` is called only if bios
+    /// are in flight.
     #[inline]
     pub(super) fn seal(
         &self,
@@ -135,8 +165,8 @@ impl Protocol {
         let ours = BIAS.wrapping_sub(bio_refs);
 
         // Often all bios have ended by now: then one look replaces the last atomic operation.
-        // ORDERING: Pairs with the full ordering in `put` of each bio: what was done under their
-        // references is visible if they are all gone.
+        // ORDERING: Pairs with the full ordering in `put` of each bio: if their references are all
+        // gone, everything that was done under them is visible.
         if self.refs.load(Acquire) == ours {
             return AtSeal::Request;
         }
@@ -155,7 +185,7 @@ impl Protocol {
         }
     }
 
-    /// Drops the reference of a bio.
+    /// Drops the reference of a bio that has ended.
     ///
     /// If it was the last, `last` is called before anybody else gets the request.
     #[inline]
@@ -174,7 +204,7 @@ impl Protocol {
         }
     }
 
-    /// Gives the request to the task that waits for it, which is to be woken after.
+    /// Gives the request to the task that waits for it. The caller wakes that task afterwards.
     #[inline]
     pub(super) fn hand_back(&self) {
         // ORDERING: Pairs with the acquire in `is_handed_back`: the request may be freed as soon as
@@ -182,7 +212,7 @@ impl Protocol {
         self.waiter.store(ptr::null_mut(), Release);
     }
 
-    /// Whether the request was given to the task that waits for it.
+    /// Whether the waiting task owns the request by now.
     #[inline]
     pub(super) fn is_handed_back(&self) -> bool {
         // ORDERING: Pairs with the release in `hand_back`.
@@ -190,28 +220,28 @@ impl Protocol {
     }
 }
 
-/// The submission is still at it.
+/// The submission is not done yet.
 const SUBMITTING: *mut c_void = ptr::without_provenance_mut(1);
-/// The bio has ended.
+/// The bio has ended, and the submission owns the request.
 const ENDED: *mut c_void = ptr::without_provenance_mut(2);
 /// The submission has left the request to the bio.
 const LEFT: *mut c_void = ptr::null_mut();
 
 /// The state of a request of a single bio: one of the above, or the task that waits for the bio.
 ///
-/// Whoever calls a method is the submission that has not left, or the bio that has not ended. A
-/// method that gives the request up does not look at the state any more after it did.
+/// Only the submission before it has left, or the bio before it has ended, calls a method. A method
+/// that gives the request up does not look at the state afterwards.
 #[repr(transparent)]
 pub(super) struct Handshake(Atomic<*mut c_void>);
 
-/// What a bio is left with that ends.
+/// The outcome of [`Handshake::end`] for the bio.
 #[must_use]
 pub(super) enum AtHandshake {
-    /// The request.
+    /// The bio owns the request.
     Request,
-    /// Nothing: the submission will find that the bio has ended.
+    /// The submission will find that the bio has ended, and own the request.
     Nothing,
-    /// The request, for this task: [`Handshake::hand_back`] comes next.
+    /// The bio has to hand the request to this task: [`Handshake::hand_back`] comes next.
     Awaited(*mut c_void),
 }
 
@@ -222,14 +252,14 @@ impl Handshake {
         Self(Atomic::new(SUBMITTING))
     }
 
-    /// Whether the bio has ended, and so left the request to the submission.
+    /// Whether the bio has ended, so that the submission owns the request.
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
-        // ORDERING: Pairs with the release when the bio ends: what was done by then is visible.
+        // ORDERING: Pairs with the release when the bio ends: everything done by then is visible.
         self.0.load(Acquire) == ENDED
     }
 
-    /// Moves on from `SUBMITTING`, unless the bio has ended. Returns whether it has.
+    /// Goes from `SUBMITTING` to `next`, unless the bio has ended. Returns whether it has.
     #[inline]
     fn submitted(&self, next: *mut c_void) -> bool {
         // ORDERING: Full: what the submission did is visible to the bio that sees `next`.
@@ -237,20 +267,20 @@ impl Handshake {
         self.has_ended() || (self.0.cmpxchg(SUBMITTING, next, Full).is_err() && self.has_ended())
     }
 
-    /// Leaves the request to the bio. Returns whether it has ended already, and so the request is
-    /// left to the submission.
+    /// Leaves the request to the bio. Returns whether that has ended already, so that the
+    /// submission owns the request instead.
     #[inline]
     pub(super) fn leave(&self) -> bool {
         self.submitted(LEFT)
     }
 
-    /// Names the task that waits for the bio. Returns whether it has ended already.
+    /// Names the task that waits for the bio. Returns whether that has ended already.
     #[inline]
     pub(super) fn wait(&self, task: *mut c_void) -> bool {
         self.submitted(task)
     }
 
-    /// The bio has ended.
+    /// Ends the bio, and says who owns the request.
     #[inline]
     pub(super) fn end(&self) -> AtHandshake {
         // ORDERING: Pairs with the full ordering in `submitted`.
@@ -270,7 +300,7 @@ impl Handshake {
         }
     }
 
-    /// Gives the request to the task that waits for it, which is to be woken after.
+    /// Gives the request to the task that waits for it. The caller wakes that task afterwards.
     #[inline]
     pub(super) fn hand_back(&self) {
         // ORDERING: Pairs with the acquire in `has_ended`.

@@ -373,7 +373,7 @@ impl Place {
     /// The inode that is iterated over.
     #[inline]
     pub fn inode(&self) -> &Inode {
-        // SAFETY: Whoever set up the iterator keeps the inode for as long as it is used.
+        // SAFETY: The creator of the iterator keeps the inode for as long as the iterator is used.
         unsafe { Inode::from_raw((*self.as_raw()).inode) }
     }
 

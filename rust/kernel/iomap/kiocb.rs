@@ -21,8 +21,8 @@
 //!
 //! Each is consumed by the step to the next, so the file system is told once, then
 //! `inode_dio_end()` comes once, and then the result is either returned or passed to
-//! `ki_complete()`, after which nothing of the kiocb is used. Who has nothing to return can only
-//! answer that the request was left to its bios ([`Queued`]).
+//! `ki_complete()`, after which nothing of the kiocb is used. A submitter without a result can only
+//! return `-EIOCBQUEUED`, which takes a [`Queued`].
 //!
 //! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h).
 
@@ -205,7 +205,7 @@ impl<O> Deref for NewIocb<O> {
 }
 
 impl<O> NewIocb<O> {
-    /// Takes a kiocb from the caller of a request, who says with `ops` how the file system takes part.
+    /// Takes a kiocb from the caller of a request. `ops` are the callbacks of the file system.
     ///
     /// # Safety
     ///
@@ -273,14 +273,13 @@ impl NewIocb<()> {
 
 /// A kiocb whose request counts in `i_dio_count`.
 ///
-/// Dropping it gives the count back, but whoever waits for the request waits for ever, so that is
-/// warned of.
+/// Dropping it calls `inode_dio_end()`, but the request is never completed, so it warns.
 ///
 /// # Invariants
 ///
 /// One count of `i_dio_count` of the file's inode belongs to this value. The callbacks of `O`, if it
 /// has any, are those of the request and were not told of its end.
-#[must_use = "whoever waits for the request waits for ever"]
+#[must_use = "a dropped request is never completed"]
 pub struct BusyIocb<O> {
     iocb: Iocb,
     ops: O,
@@ -393,7 +392,7 @@ impl<O> Drop for BusyIocb<O> {
 }
 
 /// A kiocb whose request no longer counts in `i_dio_count`.
-#[must_use = "whoever waits for the request waits for ever"]
+#[must_use = "a dropped request is never completed"]
 pub struct DoneIocb(Iocb);
 
 impl Drop for DoneIocb {
@@ -435,8 +434,8 @@ impl DoneIocb {
 
     /// Calls `ki_complete()` with `result`: bytes, or a negative errno.
     ///
-    /// For a request that its caller was told is queued. Any context. The kiocb is its owner's again,
-    /// who may free it at once.
+    /// For a request whose submission returned `-EIOCBQUEUED`. Any context. The owner of the kiocb
+    /// may free it at once.
     #[inline]
     pub fn complete(self, result: isize) {
         let raw = ManuallyDrop::new(self).as_raw();
@@ -448,7 +447,7 @@ impl DoneIocb {
         }
     }
 
-    /// Leaves `result` to the caller, who is still there: bytes, or a negative errno.
+    /// Makes `result` the return value of the submission: bytes, or a negative errno.
     #[inline]
     pub fn answer(self, result: isize) -> Answer {
         let _ = ManuallyDrop::new(self);
@@ -456,8 +455,8 @@ impl DoneIocb {
     }
 }
 
-/// A request was left to its bios: the last one to end completes it.
-#[must_use = "whoever waits for the request waits for ever"]
+/// Proof that a request was handed over to its bios: the last one to end completes it.
+#[must_use = "a dropped request is never completed"]
 pub struct Queued(());
 
 impl Queued {
@@ -474,8 +473,8 @@ impl Queued {
     }
 }
 
-/// What the caller of a request is returned, which is the end of the request for whoever served it.
-#[must_use = "whoever waits for the request waits for ever"]
+/// The return value of a submission.
+#[must_use = "a dropped request is never completed"]
 pub struct Answer(isize);
 
 /// What tells the caller that `ki_complete()` will be called.

@@ -2,10 +2,47 @@
 
 //! The callbacks that a file system hands in.
 //!
-//! A file system has separate `iomap_ops` for separate purposes, so these types only wrap what C
-//! passes; they add no dispatching of their own.
+//! A file system has separate `iomap_ops` for separate purposes, so these types wrap what C passes
+//! for one request, and add no dispatching of their own.
+//!
+//! * [`MapOps`] answers where a range of a file lives. It is needed for the walk over the mappings
+//!   only, so it is borrowed for the call.
+//! * [`DioOps`] takes part in the request, until that is over, and so beyond the call if the
+//!   request is asynchronous.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use kernel::{
+//!     bindings,
+//!     fs::inode::Inode,
+//!     iomap::ops::{DioOps, MapOps},
+//!     iov::IovIter,
+//! };
+//!
+//! /// Takes the callbacks of a request that has no private data.
+//! ///
+//! /// # Safety
+//! ///
+//! /// All must be valid: `ops` during the call, `dio_ops` until the request is over. The caller holds
+//! /// the locks that `ops` needs.
+//! unsafe fn callbacks<'a>(
+//!     inode: &'a Inode,
+//!     memory: &IovIter<'_>,
+//!     ops: *const bindings::iomap_ops,
+//!     dio_ops: *const bindings::iomap_dio_ops,
+//! ) -> (MapOps<'a>, DioOps) {
+//!     // SAFETY: Required of the caller.
+//!     unsafe {
+//!         (
+//!             MapOps::from_raw(ops, inode, core::ptr::null_mut(), memory),
+//!             DioOps::from_raw(dio_ops),
+//!         )
+//!     }
+//! }
+//! ```
 
 use super::flags::EndIoFlags;
 use crate::{
@@ -19,14 +56,15 @@ use core::{
     ptr::NonNull, //
 };
 
-/// How the file system maps ranges of a file for one transfer (`struct iomap_ops`, and what its
-/// callbacks expect).
+/// The callbacks that map ranges of a file for one transfer (`struct iomap_ops`), and the state
+/// they expect.
 ///
 /// # Invariants
 ///
 /// For the duration of `'a` the callbacks are valid, `private` is what they expect to find in
-/// `iomap_iter.private`, and the locks are held that they need for direct I/O on `inode`: for a write
-/// if `write`, for a read otherwise.
+/// `iomap_iter.private`, and the locks are held that they need for direct I/O on `inode`: for a
+/// write if `write`, for a read otherwise.
+#[doc(alias = "iomap_ops")]
 pub struct MapOps<'a> {
     ops: NonNull<bindings::iomap_ops>,
     inode: &'a Inode,
@@ -36,6 +74,8 @@ pub struct MapOps<'a> {
 
 impl<'a> MapOps<'a> {
     /// Borrows the callbacks from C.
+    ///
+    /// The direction is that of `memory`: a write if it is a source.
     ///
     /// # Safety
     ///
@@ -65,7 +105,8 @@ impl<'a> MapOps<'a> {
         self.inode
     }
 
-    /// Whether data goes to the file.
+    /// Whether the request writes to the file.
+    #[doc(alias = "IOMAP_WRITE")]
     #[inline]
     pub fn is_write(&self) -> bool {
         self.write
@@ -77,11 +118,13 @@ impl<'a> MapOps<'a> {
     }
 }
 
-/// How the file system takes part in direct I/O, if it wants to (`struct iomap_dio_ops`).
+/// The callbacks by which a file system takes part in direct I/O, if it does (`struct
+/// iomap_dio_ops`).
 ///
 /// # Invariants
 ///
 /// If there are callbacks, they are valid until the request that they belong to is over.
+#[doc(alias = "iomap_dio_ops")]
 #[derive(Clone, Copy)]
 pub struct DioOps(Option<NonNull<bindings::iomap_dio_ops>>);
 
@@ -100,12 +143,13 @@ impl DioOps {
         Self(NonNull::new(ops.cast_mut()))
     }
 
-    /// No callbacks.
+    /// No callbacks, as for a file system that passes NULL.
     #[inline]
     pub const fn none() -> Self {
         Self(None)
     }
 
+    /// The callbacks, if there are any.
     #[inline]
     fn get(&self) -> Option<&bindings::iomap_dio_ops> {
         // SAFETY: Valid by the invariants, and constant.
@@ -113,12 +157,16 @@ impl DioOps {
     }
 
     /// The bio set that all bios of the request come from, if the file system has its own.
+    ///
+    /// Such a file system keeps data of its own in front of each bio, so it must get no other bio.
     #[inline]
     pub(super) fn bio_set(&self) -> Option<NonNull<bindings::bio_set>> {
         self.get().and_then(|ops| NonNull::new(ops.bio_set))
     }
 
     /// The callback that submits bios in place of the block layer, if there is one.
+    ///
+    /// It owns the bio from then on, and may complete it before it returns.
     #[inline]
     pub(super) fn submit_io(
         &self,
@@ -134,11 +182,15 @@ impl DioOps {
         self.bio_set().is_some() || self.submit_io().is_some()
     }
 
-    /// Calls the callback that is told that all bios have ended.
+    /// Calls the callback that is told that all bios have ended, and returns what it says: zero or
+    /// a negative errno. Without a callback, returns `error`.
+    ///
+    /// `size` is in bytes. `flags` is evaluated only if there is a callback.
     ///
     /// # Safety
     ///
-    /// `iocb` must be the valid kiocb of the request that the callbacks came with. Once for a request.
+    /// `iocb` must be the valid kiocb of the request that the callbacks came with. Once for a
+    /// request.
     #[inline(always)]
     pub(super) unsafe fn end_io(
         &self,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who owns a request that consists of several bios.
+//! The ownership of counted requests.
 //!
-//! A request is counted: the submission has references, and gives one to each bio in flight. Whoever
-//! drops the last one owns the request alone and completes it. What may be done with a request
-//! follows from the type of the handle:
+//! The submission has references to the request and passes one to each bio in flight. The context
+//! that drops the last one owns the request and completes it. The type of a handle determines what
+//! may be done with the request:
 //!
 //! ```text
 //!  kiocb ------new()---> Submitter --seal()--+--> Ok(Unique)       all bios ended
@@ -186,7 +186,7 @@ struct Inner<T: Operations> {
     buffers: Buffers,
     /// Written by `Submitter::seal`, before the submission drops its reference.
     sealed: UnsafeCell<MaybeUninit<(BusyIocb<DioOps>, T::Sealed)>>,
-    /// The last bio was ended by a worker for ioends. Written by who has the last reference.
+    /// The last bio was ended by a worker for ioends. Written by the holder of the last reference.
     at_ioend: UnsafeCell<bool>,
     /// Initialised when the request is punted, which few are.
     work: Opaque<bindings::work_struct>,
@@ -526,7 +526,7 @@ impl<T: Operations> BioRef<T> {
 /// # Invariants
 ///
 /// The request is sealed and nobody else refers to it.
-#[must_use = "whoever waits for the request waits for ever"]
+#[must_use = "a dropped request is never completed"]
 pub struct Unique<T: Operations> {
     inner: NonNull<Inner<T>>,
 }

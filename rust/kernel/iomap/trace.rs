@@ -2,6 +2,15 @@
 
 //! The tracepoints of the direct I/O path.
 //!
+//! They are the tracepoints of the C implementation, with the same names and arguments, so existing
+//! scripts work with both. `echo 1 > /sys/kernel/tracing/events/iomap/enable` turns them on. While
+//! a tracepoint is off it costs a static branch; without `CONFIG_TRACEPOINTS` nothing is left of
+//! it.
+//!
+//! A request shows up as `iomap_dio_rw_begin`, then `iomap_dio_rw_queued` if it is left to its
+//! bios, and `iomap_dio_complete` when it is over. The last may come before the second, because
+//! bios end when they like.
+//!
 //! C header: `fs/iomap/trace.h`.
 
 use super::{
@@ -22,6 +31,8 @@ mod raw {
     };
 
     declare_trace! {
+        /// The C tracepoint behind [`begin`](super::begin).
+        ///
         /// # Safety
         ///
         /// `iocb` must be a valid kiocb with an open file, and `iter` a valid iterator.
@@ -32,6 +43,8 @@ mod raw {
             done_before: usize,
         );
 
+        /// The C tracepoint behind [`queued`](super::queued).
+        ///
         /// # Safety
         ///
         /// `inode` must be valid.
@@ -41,6 +54,8 @@ mod raw {
             len: u64,
         );
 
+        /// The C tracepoint behind [`invalidate_failed`](super::invalidate_failed).
+        ///
         /// # Safety
         ///
         /// `inode` must be valid.
@@ -50,6 +65,8 @@ mod raw {
             len: u64,
         );
 
+        /// The C tracepoint behind [`complete`](super::complete).
+        ///
         /// # Safety
         ///
         /// `iocb` must be a valid kiocb with an open file.
@@ -61,7 +78,7 @@ mod raw {
     }
 }
 
-/// Whether a tracepoint is on (`trace_*_enabled()`).
+/// Whether a tracepoint is on (`trace_*_enabled()`), for arguments that are not free to collect.
 macro_rules! is_on {
     ($tracepoint:ident) => {{
         #[cfg(CONFIG_TRACEPOINTS)]
@@ -79,7 +96,10 @@ macro_rules! is_on {
     }};
 }
 
-/// Whether somebody traces what [`Iter::next`] does.
+/// Whether any tracepoint in `iomap_iter()` is on.
+///
+/// [`Iter::next`] takes a shortcut around `iomap_iter()` where it can. It must not while somebody
+/// traces what that function does.
 ///
 /// [`Iter::next`]: super::iter::Iter::next
 #[inline(always)]
@@ -89,7 +109,11 @@ pub(super) fn iterators_are_traced() -> bool {
         || is_on!(__tracepoint_iomap_iter_srcmap)
 }
 
-/// A request arrives.
+/// A request begins (`trace_iomap_dio_rw_begin()`).
+///
+/// The event shows the position, the size and the flags of the request, and `done_before`, the
+/// bytes that the caller has transferred by other means.
+#[doc(alias = "trace_iomap_dio_rw_begin")]
 #[inline(always)]
 pub fn begin(iocb: &Iocb, memory: &mut IovIter<'_>, flags: CallerFlags, done_before: usize) {
     // SAFETY: Both are valid by the invariants of their types.
@@ -103,11 +127,14 @@ pub fn begin(iocb: &Iocb, memory: &mut IovIter<'_>, flags: CallerFlags, done_bef
     };
 }
 
-/// A request for `inode` is in flight, at the byte and with as many bytes that were not submitted as
-/// `rest` says if anybody wants to know.
+/// A request was left to its bios (`trace_iomap_dio_rw_queued()`).
 ///
-/// Whatever belonged to the request may be gone, so the inode must be kept by other means: the
-/// caller of the request has the file open until it returns.
+/// `rest` gives the position and the number of bytes that were not submitted, normally zero. It is
+/// called only if the tracepoint is on.
+///
+/// The request may be over by now, and what belonged to it gone. Only `inode` is used: the caller
+/// of the request has the file open until it returns.
+#[doc(alias = "trace_iomap_dio_rw_queued")]
 #[inline(always)]
 pub fn queued(inode: &Inode, rest: impl FnOnce() -> (i64, u64)) {
     if is_on!(__tracepoint_iomap_dio_rw_queued) {
@@ -117,14 +144,22 @@ pub fn queued(inode: &Inode, rest: impl FnOnce() -> (i64, u64)) {
     }
 }
 
-/// The cached pages in the way of a write of `len` bytes at byte `pos` could not be dropped.
+/// The page cache could not be invalidated for a write of `len` bytes at byte `pos`
+/// (`trace_iomap_dio_invalidate_fail()`).
+///
+/// The write falls back to the page cache.
+#[doc(alias = "trace_iomap_dio_invalidate_fail")]
 #[inline]
 pub fn invalidate_failed(inode: &Inode, pos: i64, len: u64) {
     // SAFETY: The inode is valid.
     unsafe { raw::iomap_dio_invalidate_fail(inode.as_raw(), pos, len) };
 }
 
-/// A request is over. `error` is that of its bios, `ret` what the caller gets.
+/// A request is over (`trace_iomap_dio_complete()`).
+///
+/// `error` is that of its bios, zero or a negative errno. `ret` is what the caller gets: bytes, or
+/// a negative errno.
+#[doc(alias = "trace_iomap_dio_complete")]
 #[inline]
 pub fn complete(iocb: &Iocb, error: c_int, ret: isize) {
     // SAFETY: The kiocb is valid by the invariants of its type.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The caller's memory, whichever way the data goes.
+//! Memory of a request whose direction is known at run time.
 //!
 //! [`IovIterSource`] and [`IovIterDest`] fix the direction at compile time; a direct I/O request
 //! learns it at run time. [`IovIter`] is one or the other, with what both have in common.
@@ -22,18 +22,61 @@ use core::{
     ptr::NonNull, //
 };
 
-/// The memory of a request, which data is either taken from (a write) or put into (a read)
-/// (`struct iov_iter`).
+/// The memory of a request (`struct iov_iter`): a write takes data from it, a read puts data into
+/// it.
+///
+/// An iterator has a position, which moves on by each byte that is transferred or given to a bio.
+/// The memory belongs to user space or to the kernel; with a bvec iterator the caller has listed
+/// the pages itself, as `splice()` does. It is borrowed; nothing here frees it.
 ///
 /// # Invariants
 ///
 /// Points at a valid iterator that nobody else uses for the duration of `'a`.
+///
+/// # Examples
+///
+/// The iterator here is over 16 bytes of the kernel.
+///
+/// ```
+/// use kernel::{
+///     iov::IovIter,
+///     task::MaySleep,
+/// };
+///
+/// /// Reads a hole, of which the last `failed` bytes turn out not to be one.
+/// fn read_hole(memory: &mut IovIter<'_>, len: u64, failed: usize, ctx: MaySleep) -> usize {
+///     let start = memory.mark();
+///     let read = memory.zero(len, ctx).saturating_sub(failed);
+///     // Whoever tries again begins with what has failed.
+///     memory.rewind(start, read);
+///     read
+/// }
+///
+/// # use kernel::{bindings, types::Opaque};
+/// # const LEN: usize = 16;
+/// # let mut data = [0xffu8; LEN];
+/// # let vec = bindings::kvec { iov_base: (&raw mut data).cast(), iov_len: LEN };
+/// # let raw = Opaque::<bindings::iov_iter>::uninit();
+/// # // SAFETY: The iterator is valid for writes; the data and the vector outlive it.
+/// # unsafe { bindings::iov_iter_kvec(raw.get(), bindings::ITER_DEST, &raw const vec, 1, LEN) };
+/// # // SAFETY: The iterator was initialised just now, and nobody else uses it.
+/// # let mut memory = unsafe { IovIter::from_raw(raw.get()) };
+/// # // SAFETY: KUnit runs examples in a kernel thread, and this one holds no lock.
+/// # let ctx = unsafe { MaySleep::assume() };
+/// assert!(!memory.is_source() && !memory.is_user_backed());
+/// assert_eq!(read_hole(&mut memory, 12, 4, ctx), 8);
+/// assert_eq!(memory.len(), 8);
+/// assert_eq!(read_hole(&mut memory, u64::MAX, 0, ctx), 8);
+/// assert!(memory.is_empty());
+/// # assert_eq!(data, [0u8; LEN]);
+/// ```
+#[doc(alias = "iov_iter")]
 pub struct IovIter<'a> {
     raw: NonNull<bindings::iov_iter>,
     _memory: PhantomData<&'a mut bindings::iov_iter>,
 }
 
-/// Where an [`IovIter`] has been, to go back to.
+/// A position of an [`IovIter`], to go back to with [`IovIter::rewind`].
 ///
 /// # Invariants
 ///
@@ -42,8 +85,9 @@ pub struct IovIter<'a> {
 #[derive(Clone, Copy)]
 pub struct Mark<'a> {
     raw: NonNull<bindings::iov_iter>,
+    /// Bytes that were left.
     left: usize,
-    /// Invariant, so that it is not taken for a mark of an iterator that is borrowed for less.
+    /// Invariant in the lifetime, so that no iterator with a shorter borrow accepts the mark.
     _memory: PhantomData<Cell<&'a bindings::iov_iter>>,
 }
 
@@ -71,7 +115,8 @@ impl<'a> IovIter<'a> {
         self.raw.as_ptr()
     }
 
-    /// Whether data is taken from this memory: the request is a write (`iov_iter_rw()`).
+    /// Whether the request is a write, which takes data from this memory (`iov_iter_rw()`).
+    #[doc(alias = "iov_iter_rw")]
     #[inline]
     pub fn is_source(&self) -> bool {
         // SAFETY: The iterator is valid by the invariants.
@@ -79,6 +124,7 @@ impl<'a> IovIter<'a> {
     }
 
     /// Bytes left (`iov_iter_count()`).
+    #[doc(alias = "iov_iter_count")]
     #[inline]
     pub fn len(&self) -> usize {
         // SAFETY: The iterator is valid by the invariants. All of its kinds have a count.
@@ -97,6 +143,8 @@ impl<'a> IovIter<'a> {
         self.len() == 0
     }
 
+    /// The kind of memory (`iov_iter_type()`), one of `ITER_*`.
+    #[doc(alias = "iov_iter_type")]
     #[inline]
     fn kind(&self) -> u32 {
         // SAFETY: The iterator is valid by the invariants.
@@ -104,6 +152,9 @@ impl<'a> IovIter<'a> {
     }
 
     /// Whether the memory belongs to user space (`user_backed_iter()`).
+    ///
+    /// A read dirties such pages; see [`Pages`](crate::block::bio::Pages).
+    #[doc(alias = "user_backed_iter")]
     #[inline]
     pub fn is_user_backed(&self) -> bool {
         matches!(
@@ -112,10 +163,10 @@ impl<'a> IovIter<'a> {
         )
     }
 
-    /// Remembers where the iterator stands, for [`IovIter::rewind`].
+    /// Remembers the position for [`IovIter::rewind`].
     #[inline]
     pub fn mark(&self) -> Mark<'a> {
-        // INVARIANT: As it is now. Whoever cuts the iterator shows it to nobody meanwhile.
+        // INVARIANT: So many are left now. `cut` gives out only an iterator of another lifetime.
         Mark {
             raw: self.raw,
             left: self.len(),
@@ -123,9 +174,10 @@ impl<'a> IovIter<'a> {
         }
     }
 
-    /// Goes back so that at most `used` bytes behind `mark` are consumed (`iov_iter_revert()`).
+    /// Goes back so that at most `used` bytes after `mark` are consumed (`iov_iter_revert()`).
     ///
-    /// Does nothing if there are no more, or if the mark is of another iterator.
+    /// Does nothing if fewer are, or if the mark is of another iterator.
+    #[doc(alias = "iov_iter_revert")]
     #[inline]
     pub fn rewind(&mut self, mark: Mark<'a>, used: usize) {
         let consumed = mark.left.saturating_sub(self.len());
@@ -140,12 +192,14 @@ impl<'a> IovIter<'a> {
     /// Runs `section` with the iterator cut to at most `max` bytes (`iov_iter_truncate()`,
     /// `iov_iter_reexpand()`).
     ///
-    /// What `section` gets is an iterator by itself: a mark of this one is none of that.
+    /// The iterator that `section` gets has a lifetime of its own, so it does not accept marks of
+    /// this one, and swapping it for another does not compile.
+    #[doc(alias("iov_iter_truncate", "iov_iter_reexpand"))]
     #[inline(always)]
     pub(crate) fn cut<R>(&mut self, max: u64, section: impl FnOnce(&mut IovIter<'_>) -> R) -> R {
-        // CAST: Widening, and back what came from a `usize`.
+        // CAST: Widening, and back a value that came from a `usize`.
         let hidden = (self.len() as u64).saturating_sub(max) as usize;
-        // SAFETY: As in `len`, and the iterator is ours.
+        // SAFETY: As in `len`. By the invariants nobody else uses the iterator.
         let count = unsafe {
             &raw mut (*self.as_raw())
                 .__bindgen_anon_1
@@ -159,14 +213,16 @@ impl<'a> IovIter<'a> {
             raw: self.raw,
             _memory: PhantomData,
         });
-        // SAFETY: As above. What was hidden is still there, behind what is left.
+        // SAFETY: As above. The hidden bytes are still there, after those that are left.
         unsafe { *count = (*count).wrapping_add(hidden) };
         result
     }
 
-    /// Fills at most `len` bytes with zeroes and returns how many (`iov_iter_zero()`).
+    /// Fills at most `len` bytes with zeroes, moves on by them, and returns how many
+    /// (`iov_iter_zero()`).
     ///
-    /// Does nothing for a source. May fault in user pages.
+    /// Faults user pages in, and stops at one that cannot be. Does nothing for a source.
+    #[doc(alias = "iov_iter_zero")]
     pub fn zero(&mut self, len: u64, _ctx: MaySleep) -> usize {
         if self.is_source() {
             return 0;
@@ -177,10 +233,11 @@ impl<'a> IovIter<'a> {
         unsafe { bindings::iov_iter_zero(len, self.as_raw()) }
     }
 
-    /// Segments that a bio needs to point at this memory (`bio_iov_vecs_to_alloc()`), at most
-    /// `BIO_MAX_VECS`.
+    /// The number of segments that a bio needs to point at this memory, at most `BIO_MAX_VECS`
+    /// (`bio_iov_vecs_to_alloc()`).
     ///
-    /// None for a bvec iterator, whose segments the bio borrows.
+    /// Zero for a bvec iterator, whose segments the bio borrows.
+    #[doc(alias = "bio_iov_vecs_to_alloc")]
     #[inline]
     pub(crate) fn vecs_to_alloc(&mut self) -> u16 {
         if self.kind() == bindings::iter_type_ITER_BVEC {
@@ -189,9 +246,11 @@ impl<'a> IovIter<'a> {
         pages(self.as_raw(), bindings::BIO_MAX_VECS)
     }
 
-    /// Segments that a bio needs to bounce this memory (`bio_iov_bounce_nr_vecs()`).
+    /// The number of segments that a bio needs to bounce this memory (`bio_iov_bounce_nr_vecs()`).
     ///
-    /// A read has one more: the bounce buffer comes before the pages it is copied to.
+    /// A read needs one more, for the bounce buffer itself, which comes before the pages it is
+    /// copied to.
+    #[doc(alias = "bio_iov_bounce_nr_vecs")]
     pub(crate) fn bounce_vecs(&mut self) -> u16 {
         if self.is_source() {
             pages(self.as_raw(), bindings::BIO_MAX_VECS)
@@ -201,6 +260,8 @@ impl<'a> IovIter<'a> {
     }
 }
 
+/// The number of pages that the iterator spans, at most `max` (`iov_iter_npages()`).
+#[doc(alias = "iov_iter_npages")]
 #[inline]
 fn pages(iter: *mut bindings::iov_iter, max: u32) -> u16 {
     // SAFETY: Our callers have a valid iterator.

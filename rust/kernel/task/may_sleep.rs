@@ -2,9 +2,11 @@
 
 //! Proof of the context that code runs in.
 //!
-//! A bio may end in hard interrupt context. What may block (page cache invalidation, a cache
-//! flush, waiting, blocking allocation) therefore takes a [`MaySleep`], which only submission, a
-//! file operation and a work queue can produce.
+//! A bio may end in hard interrupt context. A function that may block (page cache invalidation, a
+//! cache flush, waiting, blocking allocation) therefore takes a [`MaySleep`] argument, and only
+//! submission, a file operation and a work queue can make one.
+//!
+//! C header: [`include/linux/kernel.h`](srctree/include/linux/kernel.h).
 
 use crate::{
     bindings,
@@ -14,17 +16,44 @@ use crate::{
 
 /// Proof that the current context may sleep.
 ///
-/// The value cannot leave the thread that it was made on, so holding one says that this thread
-/// was, and because nothing here disables preemption still is, in process context.
+/// The value cannot leave the thread that made it. That thread was in process context then, and
+/// still is, because nothing here disables preemption. As with a mutex, taking a spin lock first
+/// and then calling a function that may sleep is a bug that the types do not catch. A kernel with
+/// `CONFIG_DEBUG_ATOMIC_SLEEP` checks each proof when it is made (`might_sleep()`).
+///
+/// The proof has no size and costs nothing in other kernels.
 ///
 /// # Invariants
 ///
 /// The current thread may sleep.
+///
+/// # Examples
+///
+/// ```
+/// use kernel::{
+///     block::bdev::OpenBlockDevice,
+///     task::MaySleep,
+/// };
+///
+/// /// Opening a device sleeps, so the caller has to prove that it may.
+/// fn sectors(path: &CStr, ctx: MaySleep) -> Result<u64> {
+///     Ok(OpenBlockDevice::open(path, ctx)?.sectors())
+/// }
+///
+/// // SAFETY: KUnit runs examples in a kernel thread, and this one holds no lock.
+/// let ctx = unsafe { MaySleep::assume() };
+/// // A directory has no sectors.
+/// assert_eq!(sectors(c"/", ctx), Err(ENOTBLK));
+/// ```
+#[doc(alias = "might_sleep")]
 #[derive(Clone, Copy)]
 pub struct MaySleep(NotThreadSafe);
 
 impl MaySleep {
     /// Asserts that the current context may sleep.
+    ///
+    /// For code that C calls, such as a work function or a file system's direct I/O entry point. A
+    /// file operation written in Rust uses [`MaySleep::from_kiocb`] instead, which is safe.
     ///
     /// # Safety
     ///
@@ -36,7 +65,8 @@ impl MaySleep {
         Self::checked()
     }
 
-    /// Makes the proof. A kernel that looks for sleeping in atomic context says where it is wrong.
+    /// Makes the proof. A kernel with `CONFIG_DEBUG_ATOMIC_SLEEP` warns here if the context may not
+    /// sleep.
     #[inline]
     fn checked() -> Self {
         #[cfg(CONFIG_DEBUG_ATOMIC_SLEEP)]
@@ -44,9 +74,11 @@ impl MaySleep {
         Self(NotThreadSafe)
     }
 
-    /// Sleeps, uninterruptibly and accounted as I/O, until `is_done` (`blk_io_schedule()`).
+    /// Sleeps, uninterruptibly and accounted as I/O wait, until `is_done` (`blk_io_schedule()`).
     ///
-    /// Whoever makes it so wakes this task afterwards.
+    /// Whoever makes the condition true must wake this task afterwards. The task checks the
+    /// condition after it has set its state, so a wake-up in between is not lost.
+    #[doc(alias = "blk_io_schedule")]
     pub(crate) fn sleep_until(self, is_done: impl Fn() -> bool) {
         loop {
             // SAFETY: The state is set back below.
@@ -64,11 +96,9 @@ impl MaySleep {
     /// Takes the proof from the kiocb of a file operation that is being served.
     ///
     /// A driver or a file system gets a [`Kiocb`] for the duration of its `read_iter` or
-    /// `write_iter`, and those are only called in process context without spin locks. (Direct I/O
-    /// carries a kiocb into interrupts as well, but as a [`BusyIocb`], which does not show it.)
-    ///
-    /// As with a mutex, taking a spin lock first and then doing what may sleep is a bug that types
-    /// do not catch.
+    /// `write_iter`, and the kernel calls those only in process context without spin locks. Direct
+    /// I/O carries a kiocb into interrupts as well, but as a [`BusyIocb`], which does not give
+    /// access to its [`Kiocb`].
     ///
     /// [`BusyIocb`]: crate::iomap::kiocb::BusyIocb
     #[inline]

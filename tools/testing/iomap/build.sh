@@ -15,15 +15,15 @@ flavour=${1:-}
 shift || :
 case $flavour in
 um-bench) arch=um fragments=(base base-um filesystems bench) ;;
-um-test) arch=um fragments=(base base-um filesystems test) ;;
+um-test) arch=um fragments=(base base-um filesystems .kunitconfig checkers test) ;;
 # What QEMU counts the instructions of, see count.sh.
 x86-bench) arch=x86_64 fragments=(base x86 base-x86 bench) ;;
 # The smallest with the KUnit suites, for mutants.sh.
-um-kunit) arch=um fragments=(kunit-um kunit) ;;
+um-kunit) arch=um fragments=(kunit-um kunit .kunitconfig checkers) ;;
 # The same for QEMU, see qemu.sh.
-x86-kunit) arch=x86_64 fragments=(x86 kunit-x86 kunit) ;;
+x86-kunit) arch=x86_64 fragments=(x86 kunit-x86 kunit .kunitconfig checkers) ;;
 # With a record of what the suites reach, for coverage.sh.
-um-cov) arch=um fragments=(kunit-um kunit cov) ;;
+um-cov) arch=um fragments=(kunit-um kunit .kunitconfig checkers cov) ;;
 # These are only compiled, see check.sh: Rust alone, Rust without our option, no Rust.
 check-rust) arch=um fragments=(check rust-dio) ;;
 check-off) arch=um fragments=(check rust-off) ;;
@@ -58,13 +58,14 @@ kmake=("${IN_ROOT[@]}" env CCACHE_BASEDIR=/cache CCACHE_NOHASHDIR=1 CCACHE_MAXSI
 # The lines of all fragments. What a later one says counts.
 wanted()
 {
-	local f line name
+	local f
 
 	for f in "${fragments[@]}"; do
-		grep -E '^(# )?CONFIG_' "$IOMAP_DIR/configs/$f.config"
-	done | while read -r line; do
-		name=$(sed -E 's/^(# )?CONFIG_([A-Z0-9_]*).*/\2/' <<<"$line")
-		echo "$name $line"
+		case $f in
+		.kunitconfig) f=$PROJECT/fs/iomap/tests/$f ;;
+		*) f=$IOMAP_DIR/configs/$f.config ;;
+		esac
+		sed -nE 's/^(# )?CONFIG_([A-Z0-9_]*).*/\2 &/p' "$f"
 	done | tac | awk '!seen[$1]++' | tac | cut -d' ' -f2-
 }
 

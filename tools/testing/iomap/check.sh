@@ -11,7 +11,7 @@ set -euo pipefail
 
 # The fastest first.
 lint=(shellcheck ruff mypy rustfmt unsafe checkpatch clippy)
-checks=("${lint[@]}" patches flags build panicking variant attack exports c-free off none)
+checks=("${lint[@]}" patches catalogue flags build panicking variant attack exports c-free off none)
 case ${1:-} in
 list)
 	printf '%s\n' "${checks[@]}"
@@ -130,12 +130,11 @@ if wants rustfmt; then
 fi
 
 if wants checkpatch; then
-	# Author and sign-off are added when a series is sent.
 	mapfile -t files < <(our_files '*.[ch]'; our_files '*.rs'; our_files Kconfig)
 	: >"$log"
 	(cd "$PROJECT" && find patches -name '*.patch' | sort) | while read -r p; do
-		in_root perl "$tree/scripts/checkpatch.pl" "--root=$tree" --no-signoff --terse --show-types \
-			--ignore FILE_PATH_CHANGES,NOT_UNIFIED_DIFF,EMAIL_SUBJECT "/project/$p" </dev/null || :
+		in_root perl "$tree/scripts/checkpatch.pl" "--root=$tree" --terse --show-types \
+			--ignore FILE_PATH_CHANGES "/project/$p" </dev/null || :
 	done >>"$log" 2>&1
 	in_root perl "$tree/scripts/checkpatch.pl" "--root=$tree" --terse --show-types --ignore FILE_PATH_CHANGES \
 		-f "${files[@]/#//project/}" >>"$log" 2>&1 </dev/null || :
@@ -148,6 +147,7 @@ if wants checkpatch; then
 fi
 
 judge_all unsafe flags
+! wants catalogue || judge catalogue/catalogue.py /project
 
 # One build with every warning on serves several checks.
 if wants clippy || wants panicking || wants variant || wants attack || wants exports || wants c-free || wants build; then

@@ -221,6 +221,12 @@ published()
 	say "results: $results/, also as $latest/"
 }
 
+# Has "make apply" been here, or somebody's commits of it?
+is_applied()
+{
+	[ -e "$1/.iomap-dio-rust" ] || [ -e "$1/fs/iomap/direct_io_glue.c" ]
+}
+
 source_version()
 {
 	# VERSION.PATCHLEVEL of the kernel tree $1

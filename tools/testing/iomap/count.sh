@@ -30,11 +30,7 @@ bench)
 	esac
 	;;
 profile)
-	if [ -n "${ROW:-}" ]; then
-		select+=("--find=$ROW")
-	else
-		select+=("--find=ext4 xfs read overwrite 4k registered")
-	fi
+	select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}")
 	;;
 budget)
 	select+=("--bs=4k,16k")

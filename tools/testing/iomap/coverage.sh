@@ -36,10 +36,11 @@ play()
 		run_guest um-cov "$run" "$timeout" /project/tools/testing/iomap/coverage/guest.sh || status=$?
 	[ "$status" -eq 0 ] ||
 		die "the guest with the $name scripts ended with status $status: see $run/console.log"
-	grep -aqE "^(\[[^]]*\])* *ok [0-9]+ $suite" "$run/console.log" || {
+	ktap "cov-$name" >"$run/tests"
+	grep -qx "pass $suite" "$run/tests" || {
 		failed=1
-		n=$(grep -acE '^(\[[^]]*\])* +not ok ' "$run/console.log" || :)
-		say "not all $name scripts passed ($n lines 'not ok'): see $run/console.log"
+		n=$(grep -cv '^\(pass\|skip\) ' "$run/tests" || :)
+		say "not all $name scripts passed ($n failed): see $run/tests"
 	}
 	say "$name scripts: played in $((SECONDS - began)) s"
 }

@@ -52,7 +52,7 @@ for i in "${!cpus[@]}"; do
 	console=$CACHE/run/fuzz-$i/console.log
 	tr -d '\r' <"$console" | sed -n '/it is made smaller/,/ differs$/p; /EXPECTATION FAILED/,/got stuck/p' |
 		sed 's/^\[ *[0-9.]*\] //'
-	n=$(grep -ac '^\[[ 0-9.]*\] *not ok [0-9]* from seed' "$console" || :)
+	n=$(ktap "fuzz-$i" | grep -c '^fail iomap_dio_fuzz/.*/from seed' || :)
 	failed=$((failed + n))
 	if [ "$(cat "$CACHE/run/fuzz-$i/guest-status")" != 0 ]; then
 		failed=$((failed + 1))

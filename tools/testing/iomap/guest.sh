@@ -39,6 +39,13 @@ processors()
 		awk -F- '{ for (i = $1; i <= (NF > 1 ? $2 : $1); i++) print i }'
 }
 
+# The tests in $CACHE/run/$1/console.log, a line each, as ktap.py prints them.
+ktap()
+{
+	in_root python3 -B /project/tools/testing/iomap/ktap.py "/cache/${TREE##*/}/tools/testing/kunit" \
+		"/cache/run/$1/console.log" </dev/null
+}
+
 # Ends the guests in $guests, which are processes of their own, and this.
 # shellcheck disable=SC2317,SC2329 # by a trap
 stop_guests()

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Does the test suite bite? Makes the wrong edits of mutants/list.toml, one at a time, in a copy of
-# the checkout, builds the um-kunit kernel with each, boots it, and says what caught it: a KUnit
-# case, a complaint of the kernel's own checkers, or that the kernel hung or died.
+# the checkout, and says what caught each. For most of them it builds and boots the um-kunit kernel,
+# and what catches them is a KUnit case, a complaint of the kernel's own checkers, or that the kernel
+# hung or died; for some it is a test in host/, which needs no kernel.
 #
 #   ONLY=name         only the mutants whose names match (a glob, or a part of the name); several
 #                     with spaces in between
@@ -38,7 +39,7 @@ lock mutants
 start=$(date +%s)
 work=$CACHE/$IOMAP_OVERLAY run=$CACHE/run/mutants
 # The same, as seen from inside.
-in_work=/cache/$IOMAP_OVERLAY in_run=/cache/run/mutants
+in_work=/cache/$IOMAP_OVERLAY in_run=/cache/run/mutants kunit=/cache/${TREE##*/}/tools/testing/kunit
 
 child=
 # shellcheck disable=SC2317,SC2329 # by the trap
@@ -52,6 +53,17 @@ stop()
 }
 trap stop INT TERM HUP
 
+# Waits for the child that was just started, and returns what it does.
+wait_child()
+{
+	local status=0
+
+	child=$!
+	wait "$child" || status=$?
+	child=
+	return $status
+}
+
 mutants()
 {
 	in_root python3 -B "$in_work/mutants/mutants.py" "$@" </dev/null
@@ -60,34 +72,19 @@ mutants()
 # The copy, which may be edited at will, and one that is not. The list and what reads it are copied
 # as well: what happens to the checkout from here on does not matter.
 rm -rf "$work" "$run"
-mkdir -p "$work/pristine" "$work/overlay" "$run"
-for d in fs rust samples include Documentation patches; do
-	[ ! -d "$PROJECT/$d" ] || cp -a "$PROJECT/$d" "$work/pristine/"
-done
-cp -a "$work/pristine/." "$work/overlay/"
-cp -a "$IOMAP_DIR/mutants" "$IOMAP_DIR/splat.sh" "$IOMAP_DIR/only.py" "$work/"
+mkdir -p "$work/pristine" "$work/logs" "$run"
+cp -a "$PROJECT"/{fs,rust,samples,Documentation,patches} "$work/pristine/"
+cp -a "$work/pristine" "$work/overlay"
+mkdir -p "$work/overlay/tools/testing/iomap"
+cp -a "$IOMAP_DIR/host" "$work/overlay/tools/testing/iomap/"
+cp -a "$IOMAP_DIR"/{mutants,splat.sh,ktap.py,only.py} "$work/"
 list=$in_work/mutants/list.toml
+echo '[]' >"$work/baseline.json"
 
 mutants check "$list" "$in_work/pristine" >"$work/check" 2>&1 ||
 	die "tools/testing/iomap/mutants/list.toml: $(cat "$work/check")"
 mapfile -t names < <(mutants names "$list" "${quick[@]}" -- "${only[@]}")
 [ ${#names[@]} -gt 0 ] || die "ONLY=${ONLY:-} matches no mutant"
-
-# Its output is for the first time only.
-build()
-{
-	local status=0
-
-	if [ "$1" = loud ]; then
-		"$IOMAP_DIR/build.sh" um-kunit </dev/null &
-	else
-		"$IOMAP_DIR/build.sh" um-kunit >"$work/build" 2>&1 </dev/null &
-	fi
-	child=$!
-	wait "$child" || status=$?
-	child=
-	return $status
-}
 
 # What there is to see on the console: "fail", "splat" or nothing.
 noticed()
@@ -133,73 +130,80 @@ boot()
 	return $status
 }
 
-record()
+# Each of these says in $verdict what the copy is like as it is: "caught BY", "survived" or "error WHY".
+# What there is to read about it is in $log.
+try_kernel()
 {
-	mutants record "$in_work/results.jsonl" "$@"
+	local status=0
+
+	log=$BUILD/um-kunit/build.log
+	progress "$1: building"
+	"$IOMAP_DIR/build.sh" um-kunit >"$work/build" 2>&1 </dev/null & wait_child || {
+		verdict="error it does not compile: $(grep -am 1 -E '(^| )error' "$work/build" | cut -c1-200 || tail -n 1 "$work/build")"
+		return
+	}
+	log=$run/console.log
+	progress "$1: booting"
+	boot || status=$?
+	verdict=$(mutants judge "$in_run/console.log" "$status" "$kunit" "$in_work/baseline.json")
 }
 
-say "${#names[@]} mutants; first the kernel without any"
-build loud || die "the kernel does not build as it is"
-began=$SECONDS status=0
-boot || status=$?
-cp "$run/console.log" "$work/baseline.log"
-n=$(mutants baseline "$in_work/baseline.log" "$status" "$in_work/baseline.json" 2>"$work/baseline") ||
-	die "$(cat "$work/baseline"); its console is $work/baseline.log"
-say "it passes $n test cases, booted and shut down in $((SECONDS - began)) s"
+try_host()
+{
+	log=$work/host.log
+	progress "$1: testing on the host"
+	HOST_PROJECT=$in_work/overlay HOST_LOG=$log "$IOMAP_DIR/host/run.sh" "$2" >"$work/said" 2>&1 </dev/null & wait_child || :
+	case $(cat "$work/said") in
+	"ok "*) verdict=survived ;;
+	"FAIL "*": it does not compile"* | "FAIL "*"cannot be fetched"*) verdict="error $(sed 's/^FAIL //' "$work/said")" ;;
+	"FAIL "*) verdict="caught $(sed 's/^FAIL //' "$work/said")" ;;
+	*) die "host/run.sh $2: $(tail -n 1 "$work/said")" ;;
+	esac
+}
 
-name=$(date -u -d "@$start" +%Y%m%dT%H%M%SZ)-mutants
-mkdir -p "$work/logs"
-: >"$work/results.jsonl"
-caught=0 survived=0 i=0
-for m in "${names[@]}"; do
-	i=$((i + 1)) began=$SECONDS status=0
-	progress "$i/${#names[@]} $m: building"
-	mutants apply "$list" "$in_work/pristine" "$in_work/overlay" "$m"
-	if ! build quiet; then
-		cp "$BUILD/um-kunit/build.log" "$work/logs/$m-build.log"
-		by=$(grep -am 1 -E '(^| )error' "$work/build" | cut -c1-200 || tail -n 1 "$work/build")
-		record "$m" error $((SECONDS - began)) "it does not compile: $by"
-		progress_end
-		say "$i/${#names[@]} ERROR $m: it does not compile: $by"
-		continue
-	fi
-	built=$((SECONDS - began))
-	progress "$i/${#names[@]} $m: booting"
+say "${#names[@]} mutants; first the code without any"
+if [[ ${names[0]} == "kernel "* ]]; then
+	"$IOMAP_DIR/build.sh" um-kunit </dev/null & wait_child || die "the kernel does not build as it is"
+	began=$SECONDS status=0
 	boot || status=$?
-	verdict=$(mutants judge "$in_run/console.log" "$status" "$in_work/baseline.json")
-	outcome=${verdict%% *} by=${verdict#"$outcome"}
-	by=${by# }
-	record "$m" "$outcome" $((SECONDS - began)) "$by"
+	cp "$run/console.log" "$work/baseline.log"
+	n=$(mutants baseline "$in_work/baseline.log" "$status" "$kunit" "$in_work/baseline.json" 2>"$work/baseline") ||
+		die "$(cat "$work/baseline"); its console is $work/baseline.log"
+	say "it passes $n test cases, booted and shut down in $((SECONDS - began)) s"
+fi
+for t in loom proptest; do
+	[[ " ${names[*]}" == *" $t "* ]] || continue
+	try_host "as it is" $t
 	progress_end
-	if [ "$outcome" = caught ]; then
-		caught=$((caught + 1))
-		say "$i/${#names[@]} caught $m: $by ($built + $((SECONDS - began - built)) s, $caught so far)"
-	else
-		survived=$((survived + 1))
-		cp "$run/console.log" "$work/logs/$m-console.log"
-		say "$i/${#names[@]} SURVIVED $m ($survived so far)"
-	fi
+	[ "$verdict" = survived ] || die "the $t tests fail as they are: ${verdict#* }"
 done
 
-about="Linux $KERNEL_VERSION, $(date -u -d "@$start" +%Y-%m-%d)"
-git=(git -c "safe.directory=$PROJECT" -C "$PROJECT")
-if commit=$("${git[@]}" rev-parse --short HEAD 2>/dev/null); then
-	about+=", commit $commit$([ -z "$("${git[@]}" status --porcelain 2>/dev/null)" ] || echo ' with changes')"
-fi
-about+=", ${#names[@]} mutants in $((($(date +%s) - start) / 60)) minutes."
-status=0
-mutants report "$list" "$in_work/results.jsonl" "$in_work/baseline.json" "$in_work/report" \
-	"--about=$about" >"$work/report.txt" || status=$?
-[ -s "$work/report/report.md" ] || die "there is no report; the results are in $work/results.jsonl"
-dir=$PROJECT/results/$name
-mkdir -p "$dir"
-cp "$work/report/report.md" "$work/report/mutants.json" "$dir/"
-cp "$work/baseline.log" "$dir/console.log"
-[ -z "$(ls "$work/logs")" ] || cp -r "$work/logs" "$dir/logs"
-ln -sfn "$name" "$PROJECT/results/latest-mutants"
-give_back "$PROJECT/results" 2>/dev/null || :
+: >"$work/results.jsonl"
+i=0
+for m in "${names[@]}"; do
+	i=$((i + 1)) began=$SECONDS tests=${m% *} name=${m#* }
+	mutants apply "$list" "$in_work/pristine" "$in_work/overlay" "$name"
+	case $tests in
+	kernel) try_kernel "$i/${#names[@]} $name" ;;
+	*) try_host "$i/${#names[@]} $name" "$tests" ;;
+	esac
+	outcome=${verdict%% *} by=${verdict#"$outcome"}
+	mutants record "$in_work/results.jsonl" "$name" $((SECONDS - began)) "$outcome" "${by# }"
+	progress_end
+	say "$i/${#names[@]} $name: $verdict ($((SECONDS - began)) s)"
+	[ "$outcome" = caught ] || cp "$log" "$work/logs/$name-${log##*/}"
+done
 
-say "results: results/$name/, also as results/latest-mutants/"
+about_run "$start"
+publish "$start" mutants latest-mutants
+status=0
+mutants report "$list" "$in_work/results.jsonl" "$in_work/baseline.json" "/project/$results" \
+	"--about=Linux $KERNEL_VERSION, $about_text, ${#names[@]} mutants in $((($(date +%s) - start) / 60)) minutes." \
+	>"$work/report.txt" || status=$?
+[ -s "$PROJECT/$results/report.md" ] || die "there is no report; the results are in $work/results.jsonl"
+[ ! -e "$work/baseline.log" ] || cp "$work/baseline.log" "$PROJECT/$results/console.log"
+[ -z "$(ls "$work/logs")" ] || cp -r "$work/logs" "$PROJECT/$results/logs"
+published
 cat "$work/report.txt"
 exit $status
 }

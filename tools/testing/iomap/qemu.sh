@@ -35,27 +35,6 @@ out=$CACHE/run/test-qemu run=$CACHE/run/test-qemu-0
 rm -rf "$out" "$out"-0 "$out-device"
 mkdir -p "$out"
 
-# Which suite or case of the guest with the process $1 and the console $2 has just ended.
-show_cases()
-{
-	local line
-
-	tail -n +1 -f --pid="$1" "$2" 2>/dev/null |
-		sed -unE 's/\r$//; s/^(\[[ 0-9.]*\] +)not ok [0-9]+ /\1ok 0 failed: /; s/^\[[ 0-9.]*\] ( *)ok [0-9]+ /\1/p' |
-		while IFS= read -r line; do
-			case $line in
-			' '*)
-				progress "$flavour: ${line#"${line%%[! ]*}"}"
-				;;
-			*)
-				progress_end
-				say "$flavour: ${line%%#*}"
-				;;
-			esac
-		done
-	progress_end
-}
-
 # run_qemu RUN_DIR TIMEOUT ACCELERATOR [KERNEL PARAMETER...]: boots the kernel, which ends by itself.
 # There is no user space: it runs its tests and reboots, which ends QEMU. That takes less of a PC than
 # to turn itself off.
@@ -72,9 +51,13 @@ run_qemu()
 		-append "console=ttyS0 earlyprintk=serial panic=-1 kunit_shutdown=reboot $* ${GUEST_APPEND:-}" \
 		>"$console" 2>&1 </dev/null &
 	guest_pid=$!
-	show_cases "$guest_pid" "$console" &
+	while kill -0 "$guest_pid" 2>/dev/null; do
+		progress "$flavour: $(tail -n 1 "$console" | tr -d '\r' | cut -c1-100)"
+		sleep 1
+	done &
 	watch_guest "$run" "$timeout" || return
 	wait
+	progress_end
 
 	if grep -aq 'reboot: Restarting system' "$console"; then
 		return 0
@@ -92,7 +75,7 @@ run_kunit()
 {
 	local scripts=${FUZZ_SCRIPTS:+iomap_dio_fuzz.scripts=$FUZZ_SCRIPTS} console=$run/console.log status=0
 
-	say "$machine; the console is in $console"
+	say "$pc; the console is in $console"
 	run_qemu "$run" 1200 "$accel" 'kunit.filter_glob=*iomap*' "$scripts" || status=$?
 	report+=("--console=/cache/run/test-qemu-0/console.log" "--kunit-parser=/cache/${TREE##*/}/tools/testing/kunit")
 	if [ $status -ne 0 ]; then
@@ -146,9 +129,9 @@ flavours=()
 [ -z "$want_device" ] || flavours+=(x86-bench)
 "$IOMAP_DIR/build.sh" "${flavours[0]}"
 probe_kvm "${flavours[0]}"
-accel=kvm machine="x86_64 in QEMU with KVM"
-[ -z "$no_kvm" ] || accel=tcg,thread=multi machine="x86_64 in QEMU without KVM ($no_kvm)"
-report=("--out=/cache/run/test-qemu" "--machine=$machine" "${only_args[@]}")
+accel=kvm pc="x86_64 in QEMU with KVM"
+[ -z "$no_kvm" ] || accel=tcg,thread=multi pc="x86_64 in QEMU without KVM ($no_kvm)"
+report=("--out=/cache/run/test-qemu" "--machine=$pc" "${only_args[@]}")
 [ -z "$want_kunit" ] || run_kunit
 [ -z "$want_device" ] || run_device
 

@@ -13,18 +13,22 @@ import json
 import os
 import re
 import sys
+from typing import Any, TextIO
 
+import ktap
 from only import matches
 
 # Our KUnit suites; the others in the kernel are not our concern.
 SUITES = ("rust_iomap", "iomap_dio")
 
+Result = dict[str, Any]
 
-def result(name, status, reason="", ms=0):
+
+def result(name: str, status: str, reason: str = "", ms: int = 0) -> Result:
     return {"name": name, "status": status, "reason": reason, "ms": ms}
 
 
-def parse_check(text):
+def parse_check(text: str) -> list[Result]:
     """The lines of check.sh: "ok NAME (detail)", "FAIL NAME: why", "skip NAME: why"."""
     results = []
     for line in text.splitlines():
@@ -38,9 +42,10 @@ def parse_check(text):
     return results
 
 
-def parse_fstest(text, guest=0):
+def parse_fstest(text: str, guest: int = 0) -> list[Result]:
     """results.jsonl of fstest/run.py: the results, and what went wrong with the run itself."""
-    results, running, done = [], None, False
+    results: list[Result] = []
+    running, done = "", False
     for line in text.splitlines():
         try:
             item = json.loads(line)
@@ -54,7 +59,7 @@ def parse_fstest(text, guest=0):
             results.append(result(item["name"], item["status"], item.get("reason", ""),
                                   item.get("ms", 0)))
             if item["name"] == running:
-                running = None
+                running = ""
     if done:
         return results
     named = {r["name"] for r in results}
@@ -64,52 +69,22 @@ def parse_fstest(text, guest=0):
     return results
 
 
-def walk_kunit(test, suites=SUITES):
-    """Test cases of our suites out of the tree of kunit_parser."""
+def kunit_results(suites: list[ktap.Test]) -> list[Result]:
+    """The test cases of our suites."""
     results = []
-    for suite in test.subtests:
-        if not suite.name.startswith(suites):
+    for suite in suites:
+        if not suite.name.startswith(SUITES):
             continue
-        if not suite.subtests:
-            results.append(result(f"kunit/{suite.name}", "fail", "the suite has no test case"))
-        for case in suite.subtests:
-            status = {"SUCCESS": "pass", "SKIPPED": "skip"}.get(case.status.name, "fail")
-            reason = ""
-            if status == "skip":
-                reason = getattr(case, "skip_reason", "") or "skipped by the test"
-            elif status == "fail":
-                # A failed expectation is a line that names the file, then what was expected.
-                reason = " ".join(line.strip().lstrip("# ") for line in case.log[-6:])[:300]
-                reason = reason or case.status.name.lower()
-            results.append(result(f"kunit/{suite.name}/{case.name}", status, reason))
+        results += [result(f"kunit/{suite.name}/{case.name}",
+                           case.status if case.status in ("pass", "skip") else "fail",
+                           case.reason or ("skipped by the test" if case.status == "skip" else ""))
+                    for case in suite.tests]
+        if not suite.line or not suite.tests:
+            results.append(result(f"kunit/{suite.name}", "fail", suite.reason))
     return results
 
 
-def parse_kunit(console, parser_dir):
-    """KTAP in a console log, read by the kernel's own parser."""
-    sys.path.insert(0, parser_dir)
-    # pylint: disable=import-outside-toplevel,import-error
-    import kunit_parser
-    import kunit_printer
-
-    class Silent(kunit_printer.Printer):
-        """The parser talks while it reads."""
-
-        def print(self, message):
-            pass
-
-        def print_with_timestamp(self, message):
-            pass
-
-    with open(console, encoding="utf-8", errors="replace") as f:
-        lines = [line.replace("\r", "") for line in f]
-    if not any("KTAP version" in line for line in lines):
-        return []
-    tree = kunit_parser.parse_run_tests(kunit_parser.extract_tap_lines(lines), Silent(sys.stdout))
-    return walk_kunit(tree)
-
-
-def splat_result(text, guest=0):
+def splat_result(text: str, guest: int = 0) -> Result:
     """What splat.sh printed: a headline per complaint, then an excerpt."""
     heads = [line for line in text.splitlines() if line.endswith("the kernel complains:")]
     if not heads:
@@ -122,7 +97,7 @@ def splat_result(text, guest=0):
                   f"line {where.group(1) if where else '?'}: {excerpt[0] if excerpt else ''}")
 
 
-def lockdep_result(text, guest=0):
+def lockdep_result(text: str, guest: int = 0) -> Result:
     """/proc/lockdep_stats at the end of the run: a checker that is off finds nothing."""
     name = f"checker-{guest}/lockdep"
     m = re.search(r"debug_locks:\s*(\d+)", text)
@@ -133,20 +108,20 @@ def lockdep_result(text, guest=0):
     return result(name, "pass")
 
 
-def last_line(results):
+def last_line(results: list[Result]) -> str:
     n = {s: sum(r["status"] == s for r in results) for s in ("pass", "fail", "skip")}
     line = f"{n['pass']} passed, {n['fail']} failed"
     return line + (f", {n['skip']} skipped" if n["skip"] else "")
 
 
-def short(reason, width=220):
+def short(reason: str, width: int = 220) -> str:
     reason = " ".join(reason.split())
     return reason if len(reason) <= width else reason[:width - 3] + "..."
 
 
-def print_report(results, out=sys.stdout):
+def print_report(results: list[Result], out: TextIO = sys.stdout) -> None:
     """Skips with the same reason in several places take one line."""
-    skips = {}
+    skips: dict[tuple[str, str], list[str]] = {}
     for r in results:
         if r["status"] == "skip":
             skips.setdefault((r["name"].rsplit("/", 1)[-1], short(r["reason"])), []).append(
@@ -163,7 +138,7 @@ def print_report(results, out=sys.stdout):
     print(last_line(results), file=out)
 
 
-def slurp(path):
+def slurp(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as f:
             return f.read()
@@ -171,7 +146,7 @@ def slurp(path):
         return ""
 
 
-def main():
+def main() -> int:
     ap = argparse.ArgumentParser()
     ap.add_argument("--out", required=True, help="directory of the results")
     ap.add_argument("--only", action="append", default=[])
@@ -197,7 +172,7 @@ def main():
         results += [r | {"name": r["name"].replace("check/", "unit/", 1)}
                     for r in parse_check(slurp(args.unit))]
     if args.kunit_parser:
-        kunit = parse_kunit(args.console, args.kunit_parser)
+        kunit = kunit_results(ktap.read(args.console, args.kunit_parser))
         results += kunit or [result("kunit/ran", "fail", "no KUnit suite of ours in the console")]
     for i, path in enumerate(args.fstest):
         results += parse_fstest(slurp(path), i)

@@ -65,7 +65,7 @@ ksrc_files()
 }
 
 if [ -n "$KSRC" ]; then
-	[ ! -e "$KSRC/.iomap-dio-rust" ] ||
+	! is_applied "$KSRC" ||
 		die "$KSRC already has the patches in it: 'make unapply KSRC=$KSRC' first"
 	stamp="$KSRC $(cd "$KSRC" && ksrc_files | xargs -0 stat -c '%n %s %Y' 2>/dev/null | sha256sum)"
 else

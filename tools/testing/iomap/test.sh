@@ -22,6 +22,7 @@ esac
 need_root "$@"
 start=$(date +%s)
 fstest=/project/tools/testing/iomap/fstest
+kunit=/cache/${TREE##*/}/tools/testing/kunit
 
 read_only
 # The checks and unit tests that ONLY= selects. KUnit cases have no names before they have run.
@@ -46,9 +47,10 @@ out=$CACHE/run/test
 rm -rf "$out" "$out"-[0-9]
 mkdir -p "$out" "$CACHE/fstest"
 
-# The cases are needed to know the names, so they are compiled first.
+# The cases are needed to know the names, so they are compiled first, with the harness of the kernel.
+"$IOMAP_DIR/source.sh"
 in_root sh -c "clang-$LLVM_MAJOR -std=gnu2x -O1 -g -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
-	-Wno-gnu -Werror -o /cache/fstest/dio_test $fstest/*.c -luring -laio -lpthread" </dev/null ||
+	-Wno-gnu -Werror -isystem ${kunit%/*}/selftests -o /cache/fstest/dio_test $fstest/*.c -luring -laio -lpthread" </dev/null ||
 	die "tools/testing/iomap/fstest does not compile"
 
 in_root python3 -B $fstest/run.py --bin /cache/fstest/dio_test --list "${only_args[@]}" >"$out/planned" </dev/null
@@ -63,7 +65,7 @@ report=("--out=/cache/run/test" "${only_args[@]}")
 
 if [ ${#want_unit[@]} -gt 0 ]; then
 	for t in "${want_unit[@]}"; do
-		if in_root python3 -B -m unittest discover -s "/project/tools/testing/iomap/${t#tools}" >"$out/unit.log" 2>&1 </dev/null; then
+		if in_root env "KUNIT=$kunit" python3 -B -m unittest discover -s "/project/tools/testing/iomap/${t#tools}" >"$out/unit.log" 2>&1 </dev/null; then
 			echo "ok $t"
 		else
 			echo "FAIL $t: $(grep -aE '^(FAIL|ERROR|[A-Za-z]*Error)' "$out/unit.log" | head -n 3 | tr '\n' ' ')"
@@ -103,7 +105,7 @@ if [ -n "$want_kunit$want_fs" ]; then
 	[ -z "$want_fs" ] || [ ${#cpus[@]} -lt 2 ] || n=2
 	for ((i = 0; i < n; i++)); do
 		args=()
-		[ -z "$want_fs" ] || args=(--bin /cache/fstest/dio_test --require-switch "--shard=$i/$n" \
+		[ -z "$want_fs" ] || args=(--bin /cache/fstest/dio_test "--kunit=$kunit" --require-switch "--shard=$i/$n" \
 			"--scale=${FSTEST_SCALE:-100}" "--seed=${FSTEST_SEED:-1}" "${only_args[@]}")
 		say "booting the um-test kernel on processor ${cpus[$i]}; its console is in $out-$i/console.log"
 		# KUnit once is enough.
@@ -133,7 +135,7 @@ if [ -n "$want_kunit$want_fs" ]; then
 		[ -z "$want_fs" ] || report+=("--fstest=/cache/run/test-$i/fstest/results.jsonl")
 	done
 	[ -z "$want_kunit" ] ||
-		report+=("--console=/cache/run/test-0/console.log" "--kunit-parser=/cache/${TREE##*/}/tools/testing/kunit")
+		report+=("--console=/cache/run/test-0/console.log" "--kunit-parser=$kunit")
 fi
 
 publish "$start" test latest-test

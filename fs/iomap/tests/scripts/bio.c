@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scripts by name: which bios there are, and what is in them.
+ * Named scripts: the number of bios, and the fields of each.
  */
 #include <linux/blk_types.h>
 #include <linux/errno.h>
@@ -112,7 +112,7 @@ const struct script bio_scripts[] = {
 		.shows = { "end pos=0 len=8192 written=4096", "begin pos=4096 len=12288",
 			   "end pos=4096 len=8192 written=0", "left=12288" },
 	},
-	/* --- What is in a bio --- */
+	/* --- The fields of a bio --- */
 	{
 		.name = "D53 a bio goes to where the mapping says",
 		.op = OP_READ, .pos = 8192, .len = 8192, .maps = 2,
@@ -168,7 +168,7 @@ const struct script bio_scripts[] = {
 		.async = 1,
 		.submit = SUBMIT_HOOKED,
 		.result = 257 * 4096,
-		/* A hook finds its own in the bio, or it would get stuck. */
+		/* The hook finds its bi_private in the bio; otherwise the request would hang. */
 		.shows = { "bio0", "hint=5 prio=16384 stream=0", "bio1",
 			   "hint=5 prio=16384 stream=0", "hook", "hook", "ki_complete 1052672" },
 	},
@@ -176,10 +176,10 @@ const struct script bio_scripts[] = {
 		.name = "D55 a bio without hint has none, and without priority that of the task",
 		.op = OP_WRITE, .len = 4096,
 		.result = 4096,
-		/* The block layer sees to it: IOPRIO_CLASS_BE, level 4. */
+		/* The block layer sets the default, IOPRIO_CLASS_BE, level 4. */
 		.shows = { "bio0", "hint=0 prio=16388 stream=0" },
 	},
-	/* --- How much is in a bio --- */
+	/* --- The size of a bio --- */
 	{
 		.name = "D56 as many pages as a bio can have are one bio",
 		.op = OP_READ, .len = 256 * 4096, .size = SZ_4M,
@@ -462,7 +462,7 @@ const struct script bio_scripts[] = {
 		.shows = { "pins=2 dirty=2 submit", "step: clean pages", "ki_complete 8192",
 			   "final", "pins=0 dirty=2" },
 	},
-	/* --- How much was done --- */
+	/* --- The progress of a request --- */
 	{
 		.name = "D65 bios that fail count as submitted",
 		.op = OP_WRITE, .len = 8192, .end_io = 1, .fail = 3, .maps = 1,
@@ -496,7 +496,7 @@ const struct script bio_scripts[] = {
 		.end_io = 1,
 		.async = 1,
 		.result = -EIO,
-		/* What was submitted stays used up. */
+		/* The iterator stays behind the submitted bytes. */
 		.shows = { "bio0 read sector=2048 size=1048576", "end bio0 status=-5 submit",
 			   "end pos=0 len=1052672 written=1048576", "begin pos=1048576 len=4096",
 			   "end pos=1048576 len=4096 written=0", "end_io size=1048576 error=-5",
@@ -525,7 +525,7 @@ const struct script bio_scripts[] = {
 		.result = 4096,
 		.shows = { "bio0 write", "hint=5 prio=16384" },
 	},
-	/* --- How a bio is submitted --- */
+	/* --- The submission of a bio --- */
 	{
 		.name = "D67 all bios come from the set of the file system",
 		.op = OP_WRITE, .pos = 512, .len = 512, .set = SET_OWN, .async = 1,

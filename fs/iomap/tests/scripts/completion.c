@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scripts by name: how bios and requests end, where, and with what result.
+ * Named scripts: the end of bios and requests, its context and its result.
  */
 #include <linux/blk_types.h>
 #include <linux/fs.h>
@@ -232,7 +232,7 @@ const struct script completion_scripts[] = {
 			   " ioend\n", "completed=1" },
 	},
 
-	/* Who completes a request */
+	/* The completion context */
 	{
 		.name = "D116 D125 the submitter completes an asynchronous write that is over",
 		.op = OP_WRITE, .len = 4096, .async = 1, .at_once = 1, .end_io = 1,
@@ -452,7 +452,7 @@ const struct script completion_scripts[] = {
 		.never = { " worker\n" },
 	},
 	{
-		/* That it is one does not matter: nobody has queued the completion. */
+		/* This worker ends the bio; the completion was not queued on one. */
 		.name = "D121 an overwrite is completed in the worker that ends its bio",
 		.op = OP_WRITE, .len = 4096, .async = 1, .end_io = 1,
 		.step = { { .what = STEP_END, .ctx = CTX_WORKER } },
@@ -555,7 +555,7 @@ const struct script completion_scripts[] = {
 		.never = { "ki_complete", "trace queued" },
 	},
 
-	/* The last steps */
+	/* The last steps of a completion */
 	{
 		.name = "D127 end_io comes first",
 		.op = OP_WRITE, .pos = 4096, .len = 4096, .ki_flags = IOCB_DSYNC, .cache = 1,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scripts by name: where C is odd or wrong.  Those with .differs are all the
- * differences that there are; Documentation/rust/iomap.rst gives the reasons.
- * The others show that both do the same.
+ * Named scripts: cases in which C is odd or wrong.  Scripts with .differs show all
+ * known differences; Documentation/rust/iomap.rst gives the reasons.  In the others
+ * both implementations behave the same.
  */
 #include <linux/blk_types.h>
 #include <linux/fs.h>
@@ -146,7 +146,7 @@ const struct script difference_scripts[] = {
 		.never = { "POLLED", "private=bio0" },
 	},
 	{
-		/* Too late for it not to be polled. Rust polls for it; the disk keeps quiet. */
+		/* The bio is polled already when the submitter has to wait, so Rust polls. */
 		.name = "D93 D140 a polled bio that has to be waited for after all ends",
 		.op = OP_READ, .len = 8192, .async = 1, .ki_flags = IOCB_HIPRI, .poll = 1,
 		.maps = 2, .map = { { .len = 4096 }, { .error = -ENOTBLK } },
@@ -157,7 +157,7 @@ const struct script difference_scripts[] = {
 		.never = { "ki_complete" },
 	},
 
-	/* Mappings that lack something */
+	/* Incomplete mappings */
 	{
 		.name = "a read of blocks of no device fails",
 		.differs = "a mapping without a device fails; C dereferences NULL", .crashes_c = 1,
@@ -244,7 +244,7 @@ const struct script difference_scripts[] = {
 		.never = { "bio1", "warned" },
 	},
 
-	/* What is odd in both */
+	/* Oddities of both implementations */
 	{
 		.name = "Q5 zeroes after a polled write are polled and take its place in the kiocb",
 		.op = OP_WRITE, .len = 512, .size = 512, .async = 1, .ki_flags = IOCB_HIPRI,
@@ -295,8 +295,8 @@ const struct script difference_scripts[] = {
 	},
 	{
 		/*
-		 * 28 KiB are there. The block layer makes a bio of 16 and unpins none of the other
-		 * three pages; the two tries that follow pin these again, and unpin one.
+		 * The memory has 28 KiB. The block layer makes a bio of 16 KiB and unpins none of
+		 * the other three pages. Two more tries pin these again, and unpin one.
 		 */
 		.name = "Q9 pages that a bio is cut by within a large folio stay pinned",
 		.op = OP_WRITE, .len = SZ_32K, .big = 7 * 4096, .blkbits = 14,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scripts by name: the walk over the mappings, and those that need no bio.
+ * Named scripts: the walk over the mappings, and mappings without bios.
  */
 #include <linux/blk_types.h>
 #include <linux/errno.h>
@@ -191,7 +191,7 @@ const struct script mapping_scripts[] = {
 		.op = OP_READ, .len = 4096, .mem = MEM_KVEC, .end_io = 1,
 		.maps = 1, .map = { { .type = MAP_UNWRITTEN } },
 		.result = 4096,
-		/* No UNWRITTEN: nothing is converted. */
+		/* IOMAP_DIO_UNWRITTEN is clear, as a read converts nothing. */
 		.shows = { "end_io size=4096 error=0 flags=0 ", "return 4096", "crc=fdc40c76" },
 		.never = { "bio0" },
 	},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scripts by name: how a request begins, and what it asks of the page cache.
+ * Named scripts: the checks of a new request, and its effects on the page cache.
  */
 #include <linux/blk_types.h>
 #include <linux/errno.h>
@@ -364,7 +364,7 @@ const struct script setup_scripts[] = {
 		.name = "D12 D64 a read to segments of user memory dirties their pages",
 		.op = OP_READ, .len = 8192, .mem = MEM_IOVEC, .seg = 2048, .skew = 512, .end_io = 1,
 		.result = 8192,
-		/* Four segments, of which two cross into the next page. */
+		/* Four segments, two of which cross a page boundary. */
 		.shows = { "begin", "pins=0 dirty=0", "bio0 read sector=2048 size=8192", "(6)",
 			   "pins=6 dirty=3 submit", "end_io size=8192 error=0 flags=80000000 ",
 			   "final", "pins=0 dirty=3" },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scripts by name: reads of one block that take the short way.
+ * Named scripts: simple reads, that is, reads of at most one block.
  */
 #include <linux/blk_types.h>
 #include <linux/fs.h>
@@ -9,7 +9,7 @@
 #include "../script.h"
 
 const struct script simple_scripts[] = {
-	/* What is a simple read */
+	/* Which reads are simple */
 	{
 		.name = "D142 a simple read of nothing does nothing",
 		.op = OP_SIMPLE, .dirty = BIT(0),
@@ -329,7 +329,7 @@ const struct script simple_scripts[] = {
 	{
 		.name = "D147 a simple read that must not wait fails without memory for a bio",
 		.op = OP_SIMPLE, .len = 4096, .ki_flags = IOCB_NOWAIT, .nowait = 1,
-		/* A bio that may have so many segments is not in the cache of the processor. */
+		/* The per-CPU cache of bios has none for so many segments. */
 		.mem = MEM_IOVEC, .seg = 512, .fail_alloc = 1,
 		.result = -EAGAIN,
 		.shows = { "trace begin", "alloc 1 fails\nreturn -11 ki_pos=0", "dio=0 pins=0",
@@ -402,7 +402,7 @@ const struct script simple_scripts[] = {
 		.never = { " worker\n" },
 	},
 	{
-		/* Unlike a request of the long way (D116). */
+		/* Unlike other requests (D116). */
 		.name = "D153 a simple read that ends at once is complete and queued all the same",
 		.op = OP_SIMPLE, .len = 4096, .async = 1, .at_once = 1, .at_ctx = CTX_HARDIRQ,
 		.result = 4096,

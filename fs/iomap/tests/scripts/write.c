@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scripts by name: what a write promises, and bios of special kinds: written
- * through, untorn, polled, bounced, protected.
+ * Named scripts: the durability of writes, and bios of special kinds: with FUA,
+ * atomic, polled, bounced, with protection information.
  */
 #include <linux/blk_types.h>
 #include <linux/fs.h>
@@ -10,7 +10,7 @@
 #include "../script.h"
 
 const struct script write_scripts[] = {
-	/* Which writes need process context */
+	/* Writes that need process context */
 	{
 		.name = "D80 a write to mapped blocks is completed where its bio ends",
 		.op = OP_WRITE, .len = 4096, .async = 1, .end_io = 1,
@@ -343,7 +343,7 @@ const struct script write_scripts[] = {
 		.never = { "POLLED" },
 	},
 	{
-		/* Only then is it known that it has to be flushed. */
+		/* The flush becomes known only after the walk, when the bio is polled already. */
 		.name = "D87 a write that has to be flushed is polled, and flushed by a worker",
 		.op = OP_WRITE, .len = 4096, .async = 1, .ki_flags = IOCB_HIPRI | IOCB_DSYNC,
 		.poll = 1, .cache = 1,
@@ -382,7 +382,7 @@ const struct script write_scripts[] = {
 		.shows = { "bio0 write sector=2056 size=8192 opf=SYNC|IDLE|ATOMIC vecs" },
 	},
 	{
-		/* What counts is what is left of the request. */
+		/* The mapping only has to cover the rest of the request. */
 		.name = "D88 the last mapping of a request can be atomic by itself",
 		.op = OP_WRITE, .len = 8192, .ki_flags = IOCB_ATOMIC, .atomic = SZ_64K,
 		.maps = 2, .map = { { .len = 4096 }, { .flags = IOMAP_F_ATOMIC_BIO } },
@@ -472,7 +472,7 @@ const struct script write_scripts[] = {
 		.never = { "bio0" },
 	},
 	{
-		/* A bio cannot have more protection information. */
+		/* The protection information for so much data does not fit one bio. */
 		.name = "D90 an atomic write that is bounced in parts is not submitted",
 		.op = OP_WRITE, .len = SZ_128K, .ki_flags = IOCB_ATOMIC, .atomic = SZ_1M,
 		.dio_flags = IOMAP_DIO_BOUNCE, .pi = 1,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scripts by name: the rest of a block that is written to for the first time.
+ * Named scripts: zeroing the rest of a block that is written for the first time.
  */
 #include <linux/blk_types.h>
 #include <linux/errno.h>
@@ -114,7 +114,7 @@ const struct script zeroing_scripts[] = {
 		.shows = { "bio0 write sector=2050 size=512",
 			   "bio1 write sector=2051 size=2560 opf=SYNC|IDLE vecs=zero:2560(1)",
 			   "end_io size=512 error=0 flags=48000000 " },
-		/* Its start is not: it is there, and holds zeroes. */
+		/* The start of the block is not zeroed: it was initialised before. */
 		.never = { "sector=2048", "bio2" },
 	},
 	{
@@ -139,7 +139,7 @@ const struct script zeroing_scripts[] = {
 		.shows = { "bio0 write sector=2048 size=4096", "begin pos=4096",
 			   "bio1 write sector=2056 size=512", "bio2 write sector=2057 size=3584",
 			   "vecs=zero:3584(1)",
-			   /* Nobody noticed when the request began. */
+			   /* No IOMAP_DIO_COMP_WORK: the file did not end there at first. */
 			   "end_io size=4608 error=0 flags=40000000 " },
 		.never = { "bio3" },
 	},
@@ -164,7 +164,7 @@ const struct script zeroing_scripts[] = {
 		.op = OP_WRITE, .len = 16384, .fault = 4096 + 512, .end_io = 1,
 		.maps = 1, .map = { { .type = MAP_UNWRITTEN } },
 		.result = -EFAULT,
-		/* The second try has nothing to zero but the start, which is the data so far. */
+		/* The second try finds no memory and can submit only zeroes; not checked here. */
 		.shows = { "bio0 write sector=2048 size=4608",
 			   "bio1 write sector=2057 size=3584 opf=SYNC|IDLE vecs=zero:3584(1)",
 			   "end pos=0 len=16384 written=4608", "begin pos=4608 len=11776",
@@ -216,7 +216,7 @@ const struct script zeroing_scripts[] = {
 		.fua = 1,
 		.end_io = 1,
 		.result = 512,
-		/* And yet nothing is flushed. */
+		/* Nevertheless there is no flush. */
 		.shows = { "bio0 write sector=2048 size=512 opf=SYNC|IDLE|FUA vecs=",
 			   "bio1 write sector=2049 size=3584 opf=SYNC|IDLE vecs=zero:3584(1)",
 			   "end_io size=512 error=0 flags=50000000 " },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! L2: a kiocb is completed once, or its result returned, and it is not touched after.
+//! L2: a kiocb is completed once, or its result is returned, and it is not used afterwards.
 
 use kernel::iomap::kiocb::{
     Answer,
@@ -7,31 +7,31 @@ use kernel::iomap::kiocb::{
     Queued, //
 };
 
-/// Completing is the last thing that is done with it.
+/// Completion consumes the kiocb.
 pub fn touched(iocb: DoneIocb) {
     iocb.complete(0);
     let _pos = iocb.pos(); //~ E0382 iocb
 }
 
-/// What was completed is not returned.
+/// The result of a completed request cannot be returned.
 pub fn completed_and_returned(iocb: DoneIocb) {
     iocb.complete(0);
     let _answer = iocb.answer(0); //~ E0382 iocb
 }
 
-/// What is returned is not completed.
+/// A request whose result is returned cannot be completed.
 pub fn returned_and_completed(iocb: DoneIocb) -> Answer {
     let answer = iocb.answer(0);
     iocb.complete(0); //~ E0382 iocb
     answer
 }
 
-/// Nobody else has a result to return.
+/// Other code cannot make an `Answer`.
 pub fn forged() {
     let _answer = Answer(0); //~ E0423 private
 }
 
-/// Only what hands a request over says that it is queued.
+/// Only handing over a request makes a `Queued`.
 pub fn forged_queue() {
     let _queued = Queued(()); //~ E0423 private
     let _queued = Queued::new(); //~ E0624 new

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! L7: what may sleep takes the proof that it may.
+//! L7: functions that may sleep take a `MaySleep` argument.
 
 use kernel::{
     block::bio::{
@@ -21,37 +21,37 @@ use kernel::{
     iov::IovIter, //
 };
 
-/// Memory may fault.
+/// Access to user memory may fault.
 pub fn fault(memory: &mut IovIter<'_>) {
     let _zeroed = memory.zero(1); //~ E0061 argument
 }
 
-/// A file system reads its metadata.
+/// A file system may read its metadata.
 pub fn map(iter: &mut Iter<'_>) {
     let _mapped = iter.next(Ok(())); //~ E0061 argument
 }
 
-/// Pages are locked.
+/// Locking a page may sleep.
 pub fn lock(bio: &mut Bio<Pinned>) {
     bio.set_pages_dirty(); //~ E0061 argument
 }
 
-/// Protection information is allocated.
+/// Allocating protection information may sleep.
 pub fn allocate<C: Filled>(bio: &mut Bio<C>) {
     bio.protect(); //~ E0061 argument
 }
 
-/// A device may be busy.
+/// Submission may wait for the device.
 pub fn submit<H: Started>(bio: Unsubmitted<H>, header: H) {
     let _flight = bio.start(header); //~ E0061 argument
 }
 
-/// Cached pages are under writeback.
+/// Dropping cached pages may wait for writeback.
 pub fn drop_pages<O>(iocb: &BusyIocb<O>) {
     iocb.invalidate_written(1); //~ E0061 argument
 }
 
-/// A flush takes long.
+/// A flush waits for the device.
 pub fn flush(iocb: &DoneIocb) {
     let _flushed = iocb.sync_written(1); //~ E0061 argument
 }

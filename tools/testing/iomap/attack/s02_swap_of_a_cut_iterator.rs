@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S2: another iterator in the place of one that is cut would get its bytes back.
+//! S2: an iterator swapped into the place of a cut one would get bytes that it never had.
 
 use kernel::{
     iov::IovIter,
     task::MaySleep, //
 };
 
-/// The section gets an iterator of its own, and nobody else can cut one.
+/// The closure gets a temporary iterator, and other code cannot cut one.
 pub fn attack<'a>(a: &mut IovIter<'a>, b: IovIter<'a>, ctx: MaySleep) {
     a.cut(0, |cut| *cut = b); //~ E0624 cut
     a.zero(u64::MAX, ctx);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S3: a request whose task does not wait any more has nobody who would wake it.
+//! S3: a task that waits for a request cannot stop waiting before the request ends.
 
 use kernel::{
     error::code::EIO,
@@ -14,7 +14,7 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// Waiting ends with the request: there is nothing in between that could be dropped.
+/// `wait()` consumes the submission and returns the ended request, with nothing in between.
 pub fn while_waiting<T: Operations>(
     request: Submitter<T>,
     sealed: T::Sealed,
@@ -25,7 +25,7 @@ pub fn while_waiting<T: Operations>(
     ended
 }
 
-/// What was left to its bios is not waited for.
+/// A sealed request cannot be waited for.
 pub fn left_and_waited<T: Operations>(
     request: Submitter<T>,
     sealed: T::Sealed,
@@ -37,13 +37,13 @@ pub fn left_and_waited<T: Operations>(
     left
 }
 
-/// A request that may have bios in flight is not freed.
+/// A request that may have bios in flight cannot be freed.
 pub fn freed<T: Operations>(request: Submitter<T>, sealed: T::Sealed) -> Result<Ended<T>, Queued> {
     let _sealed = request.into_parts(); //~ E0599 into_parts
     request.seal(sealed)
 }
 
-/// Nor is one that was left.
+/// A request that was handed over cannot be freed.
 pub fn freed_after(queued: Queued) -> isize {
     let _sealed = queued.into_parts(); //~ E0599 into_parts
     queued.answer().into_raw()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S6: a bio is submitted as it was built, to the file system that it was built for.
+//! S6: a bio is submitted unchanged, through the file system that it was built for.
 
 use kernel::{
     block::bio::{
@@ -21,22 +21,22 @@ use kernel::{
     },
 };
 
-/// A bio has no submission of its own.
+/// A bio of a counted request has no `submit()` of its own.
 pub fn alone<T: Operations>(bio: Bio<Pinned>, request: &Submitter<T>) {
     bio.submit(request, 0); //~ E0599 submit
 }
 
-/// A template does not change.
+/// Other code cannot change a template.
 pub fn elsewhere(template: &mut Template<'_>) {
     template.ops = DioOps::none(); //~ E0616 ops
 }
 
-/// Nor do the callbacks of a request.
+/// Other code cannot change the callbacks of a request.
 pub fn for_others(iocb: &mut BusyIocb<DioOps>) {
     iocb.ops = DioOps::none(); //~ E0616 ops
 }
 
-/// What was submitted is not touched.
+/// Submission consumes the bio.
 pub fn after<T: Exported>(
     template: &Template<'_>,
     bio: Bio<Pinned>,

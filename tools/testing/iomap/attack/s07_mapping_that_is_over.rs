@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S7: a mapping is used until the file system is told that it is not needed any more.
+//! S7: a mapping is not used after its end was reported to the file system.
 
 use kernel::{
     bindings,
@@ -20,7 +20,7 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// What the callbacks expect is promised.
+/// The caller has to promise what the callbacks expect.
 pub fn promise(
     ops: *const bindings::iomap_ops,
     inode: &Inode,
@@ -30,12 +30,12 @@ pub fn promise(
     let _ops = MapOps::from_raw(ops, inode, private, memory); //~ E0133 unsafe
 }
 
-/// It is not changed after.
+/// Other code cannot change the private data afterwards.
 pub fn change(ops: &mut MapOps<'_>, private: *mut c_void) {
     ops.private = private; //~ E0616 private
 }
 
-/// A mapping is gone when the next one is asked for.
+/// A mapping cannot be used after `next()`.
 pub fn next(iter: &mut Iter<'_>, ctx: MaySleep) -> Result<u64> {
     let Mapping::Mapped(extent) = iter.mapping() else {
         return Ok(0);
@@ -44,7 +44,7 @@ pub fn next(iter: &mut Iter<'_>, ctx: MaySleep) -> Result<u64> {
     Ok(extent.sector(0))
 }
 
-/// So it is when it ends.
+/// A mapping cannot be used after `end()`.
 pub fn end(iter: &mut Iter<'_>, memory: &mut IovIter<'_>, ctx: MaySleep) -> Result<usize> {
     let Mapping::Inline(inline) = iter.mapping() else {
         return Ok(0);
@@ -53,23 +53,23 @@ pub fn end(iter: &mut Iter<'_>, memory: &mut IovIter<'_>, ctx: MaySleep) -> Resu
     inline.copy(memory, ctx)
 }
 
-/// What is in it is read after that by nobody.
+/// A mapping cannot be stored across `next()`.
 pub fn keep<'m>(iter: &'m mut Iter<'_>, kept: &mut [Option<Mapping<'m>>; 2], ctx: MaySleep) {
     kept[0] = Some(iter.mapping());
     let _next = iter.next(Ok(()), ctx); //~ E0502 iter
 }
 
-/// Blocks are of a mapping that has some, ...
+/// An inline mapping has no blocks.
 pub fn blocks(inline: Inline<'_>) {
     let _sector = inline.sector(0); //~ E0599 sector
 }
 
-/// ... and memory as well.
+/// A mapping with blocks has no memory.
 pub fn memory(extent: Extent<'_>, memory: &mut IovIter<'_>, ctx: MaySleep) {
     let _copied = extent.copy(memory, ctx); //~ E0599 copy
 }
 
-/// The direction is that of the memory.
+/// The memory determines the direction; there is no flag for it.
 pub fn direction() {
     let _flags = BeginFlags::WRITE; //~ E0599 WRITE
 }

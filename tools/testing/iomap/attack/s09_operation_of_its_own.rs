@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S9: a device that writes to memory which was pinned to be read would change pages of others.
+//! S9: memory pinned for a write cannot become the target of a read, whose device would modify it.
 
 use kernel::{
     block::bio::OpFlags,
     iomap::flags::IocbFlags, //
 };
 
-/// The operation follows from the memory.
+/// The memory determines the operation; there is no flag for it.
 pub fn operation() {
     let _write = OpFlags::WRITE; //~ E0599 WRITE
     let _read = OpFlags::READ; //~ E0599 READ
 }
 
-/// What else a bio is to be has a name.
+/// Flags cannot be made from numbers.
 pub fn word() {
     let _flags = OpFlags::from_raw(1); //~ E0599 from_raw
     let _flags = OpFlags(1); //~ E0423 private
     let _flags = OpFlags::SYNC | 1; //~ E0308 mismatched
 }
 
-/// Only a bio that its kiocb names is polled for.
+/// There is no flag for polling: only `poll_for()` sets it, and stores the bio in the kiocb.
 pub fn polled() {
     let _polled = OpFlags::POLLED; //~ E0599 POLLED
 }
 
-/// What a kiocb asks for is asked by the kiocb.
+/// The flags of a kiocb come from the kiocb.
 pub fn asked() {
     let _flags = IocbFlags::from_raw(1); //~ E0624 from_raw
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S12: a request on a queue that runs in soft interrupts would forge a `MaySleep`.
+//! S12: a request on a work queue that runs in soft interrupts would get a false `MaySleep`.
 
 use kernel::{
     iomap::{
@@ -16,17 +16,17 @@ use kernel::{
     workqueue, //
 };
 
-/// A request goes to a queue by `punt()` only.
+/// Only `punt()` queues a counted request.
 pub fn counted<T: Operations>(request: Unique<T>) {
     workqueue::system_bh().enqueue(request); //~ E0277 RawWorkItem
 }
 
-/// So does one of a single bio.
+/// Only `punt()` queues a single-bio request.
 pub fn single<H: Header>(request: Single<H>) {
     workqueue::system_bh().enqueue(request); //~ E0277 RawWorkItem
 }
 
-/// Whoever else says that it may sleep promises it.
+/// Making a `MaySleep` from nothing is `unsafe`.
 pub fn assumed() {
     let _ctx = MaySleep::assume(); //~ E0133 unsafe
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S13: a header fits in front of a bio, whatever it needs to be aligned to.
+//! S13: a front pad aligns its header correctly, or does not compile.
 
 use kernel::{
     error::Result,
@@ -11,7 +11,7 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// A header that begins a page.
+/// A header with the alignment of a page.
 #[repr(align(4096))]
 pub struct Wide([u8; 4096]);
 

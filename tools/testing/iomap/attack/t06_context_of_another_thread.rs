@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! T6: who may sleep here may not sleep elsewhere.
+//! T6: a `MaySleep` is valid on one thread only.
 
 use kernel::task::MaySleep;
 
 fn elsewhere<T: Send>(_: T) {}
 
-/// The proof stays on its thread.
+/// Other threads cannot get the value.
 pub fn attack(ctx: MaySleep) {
     elsewhere(ctx); //~ E0277 sent
 }

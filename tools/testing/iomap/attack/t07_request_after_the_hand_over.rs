@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! T7: nothing can be done with a request that was given up.
+//! T7: the submitter cannot use a request that it has handed over.
 
 use kernel::{
     iomap::{
@@ -18,21 +18,21 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// Whoever leaves a request of a single bio has no name for it any more.
+/// `leave()` consumes the `InFlight`.
 pub fn after_leave<H: Started>(flight: InFlight<H>) -> Result<Single<H>, Queued> {
     let ended = flight.leave();
     let _iocb = flight.iocb(); //~ E0382 flight
     ended
 }
 
-/// It is left once, or waited for.
+/// A request that was left cannot be waited for.
 pub fn both<H: Started>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>, Queued> {
     let ended = flight.leave();
     let _ended = flight.wait(ctx); //~ E0382 flight
     ended
 }
 
-/// So it is with a request of several.
+/// `seal()` consumes the `Submitter`.
 pub fn after_seal<T: Operations>(
     request: Submitter<T>,
     sealed: T::Sealed,

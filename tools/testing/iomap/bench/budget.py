@@ -8,15 +8,19 @@ device takes more; below it, what these are made of, so that a row that costs
 more can say where. A row may take 1 % more.
 """
 
-import argparse
 import json
+import re
 import sys
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import count_report  # noqa: E402
-import counts  # noqa: E402
-import rows as bench_rows  # noqa: E402
+import count_report
+import counts
+import rows as bench_rows
+
+Figures = dict[str, dict[str, Any]]
 
 ALLOWED = 0.01
 # What grew by less than this is not worth a word.
@@ -24,37 +28,17 @@ NOISE = 1
 # How the second figure is called, and in words.
 SECOND = {"added": "added to the raw device", "total": "in the whole kernel"}
 HEAD = """\
-# Instructions that the Rust path takes for each I/O on x86_64, by row: the path's own code, and what the
-# row adds to the raw device (or its total, where the raw device takes more). Below each row, what makes it up: own functions, and (other parts of the
-# kernel) with the raw row's share taken off. "make count" fails when a row takes 1 % more.
-# "make count WRITE=1" writes this file; a figure that rises wants its reason in the commit message.
+# Instructions that the Rust path takes for each I/O on x86_64, a row of the benchmark a line: the path's own
+# code, and what the row adds to the raw device (or its total, where the raw device takes more). Behind that
+# what makes it up: own functions, and (other parts of the kernel) with the raw row's share taken off.
+# "make count" fails when a row takes 1 % more. "make count WRITE=1" writes this file; a figure that rises wants
+# its reason in the commit message.
 """
 
 
-def parse(text):
-    """{row: {"own": n, "added" or "total": n, "made_of": {name: n}}} of the file."""
-    out, row = {}, None
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        name, *values = line.rsplit(maxsplit=1) if line[0].isspace() else line.split()
-        try:
-            if line[0].isspace():
-                out[row]["made_of"][name.strip()] = float(values[0])
-            else:
-                own, own_value, second, second_value = values
-                if own != "own" or second not in SECOND:
-                    raise ValueError
-                row = name
-                out[row] = {"own": float(own_value), second: float(second_value), "made_of": {}}
-        except (KeyError, ValueError, IndexError):
-            raise ValueError(f"line {number} is not understood: {line}") from None
-    return out
-
-
-def measured(rows):
+def measured(rows: dict[str, dict[str, Any]]) -> Figures:
     """The same of a run."""
-    out = {}
+    out: Figures = {}
     for row_id, entry in rows.items():
         if "raw" not in entry:
             continue
@@ -68,17 +52,19 @@ def measured(rows):
     return out
 
 
-def text(figures):
-    out = [HEAD]
-    for row_id, row in figures.items():
-        second = "added" if "added" in row else "total"
-        out.append(f"{row_id} own {row['own']:.1f} {second} {row[second]:.1f}")
-        out += [f"    {name} {value:.1f}" for name, value in row["made_of"].items()]
-        out.append("")
-    return "\n".join(out)
+def text(figures: Figures) -> str:
+    """The file: TOML, read by tomllib."""
+    def key(name: str) -> str:
+        return name if re.fullmatch(r"\w+", name, re.ASCII) else json.dumps(name)
+
+    def table(values: dict[str, Any]) -> str:
+        return ", ".join(f"{key(name)} = " + (f"{{ {table(value)} }}" if isinstance(value, dict) else f"{value:.1f}")
+                         for name, value in values.items())
+
+    return HEAD + "".join(f"{key(row_id)} = {{ {table(row)} }}\n" for row_id, row in figures.items())
 
 
-def culprit(budget, found, own_only):
+def culprit(budget: Mapping[str, float], found: Mapping[str, float], own_only: bool) -> str:
     """The functions or parts that grew most, in words."""
     names = {**budget, **found}
     growth = {name: found.get(name, 0) - budget.get(name, 0) for name in names
@@ -87,7 +73,7 @@ def culprit(budget, found, own_only):
     return ", ".join(f"{name} {growth[name]:+.0f}" for name in worst) or "no single function"
 
 
-def check(budget, found):
+def check(budget: Figures, found: Figures) -> Iterator[tuple[str, str, str]]:
     """Lines (verdict, row, text), one for each figure of each row: ok, FAIL, or better."""
     for row_id, row in found.items():
         if row_id not in budget:
@@ -108,20 +94,16 @@ def check(budget, found):
                 yield "ok", row_id, said
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    count_report.add_arguments(parser)
-    parser.add_argument("--out", required=True, type=Path, help="folder to write to")
+def main() -> None:
+    parser = count_report.arguments(__doc__)
     parser.add_argument("--budget", required=True, type=Path)
     parser.add_argument("--write", action="store_true", help="take what was measured as the budget")
     args = parser.parse_args()
-    doc = count_report.document(args)
+    doc = count_report.document(args, "count.json")
     found = measured(doc["rows"])
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "count.json").write_text(json.dumps(doc, indent=1) + "\n")
     try:
-        budget = parse(args.budget.read_text()) if args.budget.exists() else {}
-    except ValueError as error:
+        budget = tomllib.loads(args.budget.read_text()) if args.budget.exists() else {}
+    except tomllib.TOMLDecodeError as error:
         sys.exit(f"error: {args.budget.name}: {error}")
     if args.write:
         # What was not measured this time stays, unless there is no such row any more.
@@ -132,15 +114,11 @@ def main():
         partial.rename(args.budget)
         print(f"{len(found)} rows written to tools/testing/iomap/bench/budget")
         return
-    passed = failed = 0
-    for verdict, row_id, said in check(budget, found):
-        print(f"{verdict:<6} {row_id}: {said}")
-        failed += verdict == "FAIL"
-        passed += verdict != "FAIL"
-    for failure in doc["failures"]:
-        print(f"FAIL   {failure['id']}: {failure['error']}")
-        failed += 1
-    print(f"{passed} passed, {failed} failed")
+    said = [*check(budget, found), *(("FAIL", f["id"], f["error"]) for f in doc["failures"])]
+    for verdict, row_id, what in said:
+        print(f"{verdict:<6} {row_id}: {what}")
+    failed = sum(verdict == "FAIL" for verdict, *_ in said)
+    print(f"{len(said) - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
 

@@ -5,15 +5,18 @@
 Runs in the toolchain root, where matplotlib is.
 """
 
-import argparse
-import json
-import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import count_report  # noqa: E402
-import counts  # noqa: E402
-import report  # noqa: E402
+import count_report
+import counts
+from rows import FILESYSTEMS, KINDS
+
+import report
+from report import BLUE, VERMILION, Document, Entry
+
+Compared = tuple[str, float, float]
 
 # Functions of less than that, on both sides, are one line together.
 LEAST = 0.5
@@ -22,11 +25,11 @@ DIFFERS = 2
 NAME = 72
 
 
-def compare(entry):
+def compare(entry: Entry) -> dict[str, list[Compared]]:
     """By part: [(function, C, Rust)], the greatest difference first."""
     sides = {impl: {(f["part"], f["name"]): f["instructions"] for f in entry[impl]["functions"]}
              for impl in ("c", "rust")}
-    out = {part: [] for part in counts.PARTS}
+    out: dict[str, list[Compared]] = {part: [] for part in counts.PARTS}
     for part, name in dict.fromkeys([*sides["c"], *sides["rust"]]):
         out[part].append((name, sides["c"].get((part, name), 0), sides["rust"].get((part, name), 0)))
     for functions in out.values():
@@ -34,16 +37,16 @@ def compare(entry):
     return out
 
 
-def short(name, width=NAME):
+def short(name: str, width: int = NAME) -> str:
     return name if len(name) <= width else "…" + name[1 - width:]
 
 
-def title(entry):
+def title(entry: Entry) -> str:
     row = entry["row"]
-    return f"{report.bench_rows.FILESYSTEMS[row.fs]}, {report.bench_rows.KINDS[row.kind]}, {row.label}"
+    return f"{FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}"
 
 
-def lines_of(entry, everything=False):
+def lines_of(entry: Entry) -> Iterator[Compared]:
     """(indented name, C, Rust) of the table: sums in front, then the parts with their functions."""
     c, rust = entry["c"], entry["rust"]
     yield "all of the kernel", c["kernel"], rust["kernel"]
@@ -51,9 +54,9 @@ def lines_of(entry, everything=False):
         yield part, c["parts"][part], rust["parts"][part]
         # Where both sides run the same code, only what differs says something.
         wanted = [f for f in functions
-                  if max(f[1:]) >= LEAST and (everything or part == counts.OWN or abs(f[2] - f[1]) >= DIFFERS)]
-        for name, *both in wanted:
-            yield "  " + name, *both
+                  if max(f[1:]) >= LEAST and (part == counts.OWN or abs(f[2] - f[1]) >= DIFFERS)]
+        for name, of_c, of_rust in wanted:
+            yield "  " + name, of_c, of_rust
         rest = [f for f in functions if f not in wanted]
         if rest and wanted:
             yield f"  {len(rest)} other functions", sum(f[1] for f in rest), sum(f[2] for f in rest)
@@ -61,33 +64,33 @@ def lines_of(entry, everything=False):
     yield "apart from that: user space", c["user"], rust["user"]
 
 
-def table(entry):
+def table(entry: Entry) -> str:
     out = [f"{title(entry)}: instructions for each I/O",
            f"  {'':<{NAME}}  {'C':>8}  {'Rust':>8}  {'Rust - C':>8}"]
     for name, c, rust in lines_of(entry):
-        def show(value):
-            return f"{value:,.1f}" if value else "-"
-        out.append(f"  {short(name):<{NAME}}  {show(c):>8}  {show(rust):>8}  {rust - c:>+8.1f}")
+        both = "  ".join(f"{f'{value:,.1f}' if value else '-':>8}" for value in (c, rust))
+        out.append(f"  {short(name):<{NAME}}  {both}  {rust - c:>+8.1f}")
     return "\n".join(out)
 
 
-def markdown(doc, entries, picture):
-    out = ["# Direct I/O, by function: Rust against C", ""]
-    out += [f"- {name}: {value}" for name, value in count_report.facts(doc)]
-    out += ["", "Instructions for each I/O. Within a part, the functions that differ most come first; functions that take",
+def label(name: str) -> str:
+    if not name.startswith("  "):
+        return f"**{name}**"
+    return f"&emsp;{name.strip()}" if "other functions" in name else f"&emsp;`{name.strip()}`"
+
+
+def markdown(doc: Document, entries: list[Entry]) -> str:
+    body = ["Instructions for each I/O. Within a part, the functions that differ most come first; functions that take",
             "the same on both sides are summed up, and `profile.json` has them all.", "",
-            f"![Instructions by part of the kernel, and by function of the path]({picture})", ""]
+            "![Instructions by part of the kernel, and by function of the path](profile.svg)", ""]
     for entry in entries:
-        out += [f"## {title(entry)}", "", "| function | C | Rust | Rust - C |", "|---|--:|--:|--:|"]
-        for name, c, rust in lines_of(entry):
-            label = f"&emsp;`{name.strip()}`" if name.startswith("  ") and "other functions" not in name else \
-                f"&emsp;{name.strip()}" if name.startswith("  ") else f"**{name}**"
-            out.append(f"| {label} | {c:,.1f} | {rust:,.1f} | {rust - c:+,.1f} |")
-        out.append("")
-    return "\n".join(out)
+        body += [f"## {title(entry)}", "", *report.markdown_table(
+            ("function", "C", "Rust", "Rust - C"),
+            [(label(name), f"{c:,.1f}", f"{rust:,.1f}", f"{rust - c:+,.1f}") for name, c, rust in lines_of(entry)], 1)]
+    return report.page("Direct I/O, by function: Rust against C", count_report.facts(doc), body)
 
 
-def bars(ax, labels, values, colours, fills):
+def bars(ax: Any, labels: Sequence[str], values: Sequence[float], colours: Sequence[str], fills: Sequence[str]) -> None:
     """Horizontal bars from the top down, with their numbers."""
     at = range(len(values))
     ax.barh(at, values, color=fills, edgecolor=colours, height=0.78, lw=1)
@@ -98,63 +101,47 @@ def bars(ax, labels, values, colours, fills):
     ax.set_xlim(0, 1.16 * max([*values, 1]))
     ax.grid(axis="x", color="#eeeeee", lw=0.6)
     ax.set_axisbelow(True)
-    for y, value in zip(at, values):
+    for y, value in zip(at, values, strict=True):
         ax.text(value, y, f" {value:,.0f}", va="center", fontsize=7, color="#333333")
 
 
-def draw(path, doc, entries):
+def draw(path: Path, doc: Document, entries: list[Entry]) -> None:
     """Left the parts of the kernel, C above Rust; right the functions of the path's own code."""
-    pyplot = report._pyplot()
-    blue, red = report.BLUE, report.VERMILION
     own = [[(f["name"], f["instructions"], impl) for impl in ("c", "rust") for f in entry[impl]["functions"]
             if f["part"] == counts.OWN and f["instructions"] >= LEAST] for entry in entries]
     heights = [max(len(counts.PARTS) * 2, len(functions)) * 0.17 + 0.75 for functions in own]
-    figure, grid = pyplot.subplots(len(entries), 2, squeeze=False, figsize=(13, sum(heights) + 0.9),
-                                   gridspec_kw={"height_ratios": heights, "width_ratios": (1, 1.05)})
+    figure, grid = report.pyplot().subplots(len(entries), 2, squeeze=False, figsize=(13, sum(heights) + 0.9),
+                                            gridspec_kw={"height_ratios": heights, "width_ratios": (1, 1.05)})
     figure.subplots_adjust(left=0.1, right=0.985, top=1 - 0.95 / figure.get_figheight(),
                            bottom=0.45 / figure.get_figheight(), wspace=0.72, hspace=0.32)
     figure.text(0.012, 1 - 0.1 / figure.get_figheight(), "Direct I/O: instructions for each I/O, C and Rust",
                 fontsize=13, fontweight="bold", va="top")
     figure.text(0.012, 1 - 0.4 / figure.get_figheight(), "Left: by part of the kernel. Right: the path's own code, by "
                 "function. Blue and hollow is C, red is Rust.", fontsize=9, color="#444444", va="top")
-    figure.text(0.988, 0.06 / figure.get_figheight(), f"x86_64 in QEMU {doc['qemu']}, Linux "
-                f"{doc['runs'][0]['kernel']['release']}, {doc['date'][:10]}", fontsize=6.5, color="#777777", ha="right")
-    for (left, right), entry, functions in zip(grid, entries, own):
-        labels, values, colours, fills = [], [], [], []
+    figure.text(0.988, 0.06 / figure.get_figheight(), count_report.note(doc), fontsize=6.5, color="#777777", ha="right")
+    for (left, right), entry, functions in zip(grid, entries, own, strict=True):
+        values: list[float] = []
         for part in counts.PARTS:
-            labels += [part, ""]
             values += [entry["c"]["parts"][part], entry["rust"]["parts"][part]]
-            colours += [blue, red]
-            fills += ["white", red]
-        bars(left, labels, values, colours, fills)
+        n = len(counts.PARTS)
+        bars(left, [label for part in counts.PARTS for label in (part, "")], values,
+             [BLUE, VERMILION] * n, ["white", VERMILION] * n)
         left.set_title(title(entry), fontsize=9.5, fontweight="bold", loc="left")
         bars(right, [short(name, 58) for name, _, _ in functions], [n for _, n, _ in functions],
-             [blue if impl == "c" else red for *_, impl in functions],
-             ["white" if impl == "c" else red for *_, impl in functions])
+             [BLUE if impl == "c" else VERMILION for *_, impl in functions],
+             ["white" if impl == "c" else VERMILION for *_, impl in functions])
         right.set_title(f"own code: C {entry['c']['own']:,.0f}, Rust {entry['rust']['own']:,.0f}",
                         fontsize=9.5, loc="left")
-    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(path.with_suffix(".png"), dpi=150)
-    pyplot.close(figure)
+    report.save_figure(figure, path)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    count_report.add_arguments(parser)
-    parser.add_argument("--out", required=True, type=Path, help="folder to write to")
-    args = parser.parse_args()
-    doc = count_report.document(args)
+def main() -> None:
+    args = count_report.arguments(__doc__).parse_args()
+    doc = count_report.document(args, "profile.json")
     entries = count_report.in_order(doc["rows"])
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "profile.json").write_text(json.dumps(doc, indent=1) + "\n")
     draw(args.out / "profile", doc, entries)
-    (args.out / "report.md").write_text(markdown(doc, entries, "profile.svg"))
-    for entry in entries:
-        print(table(entry) + "\n")
-    for name, value in count_report.facts(doc):
-        print(f"  {name:<9} {value}")
-    for failure in doc["failures"]:
-        print(f"  FAILED    {failure['id']}: {failure['error']}")
+    (args.out / "report.md").write_text(markdown(doc, entries))
+    report.say("\n\n".join(table(entry) for entry in entries) + "\n", count_report.facts(doc), doc["failures"])
 
 
 if __name__ == "__main__":

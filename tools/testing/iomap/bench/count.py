@@ -15,11 +15,12 @@ import mmap
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import load  # noqa: E402
-import rows as bench_rows  # noqa: E402
-from load import Failed  # noqa: E402
+import load
+import rows as bench_rows
+from load import Failed
+from rows import Row
 
 # Seconds of the guest, which are 10^9 instructions.
 SETTLE = 0.003          # after the switch: what the other implementation began has ended
@@ -35,20 +36,20 @@ REPEATS_JOURNAL = 9
 class Marks:
     """nopl 0x10c0d1(%rax,%rax); ret: the plugin writes what it has counted."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
         self.page.write(bytes.fromhex("0f1f8400d1c01000c3"))
         self.run = ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(self.page)))
         self.made = 0
 
-    def __call__(self):
+    def __call__(self) -> int:
         """The number of the mark: what the plugin counted before it bears the same."""
         self.run()
         self.made += 1
         return self.made - 1
 
 
-def measure(row, stage, mark, sides, args):
+def measure(row: Row, stage: load.Stage, mark: Marks, sides: list[str], args: argparse.Namespace) -> load.Result:
     """The windows of a row, C, Rust, Rust, C, C, Rust...
 
     For appending, every window has a new file and a new fio, and so begins where the
@@ -58,11 +59,12 @@ def measure(row, stage, mark, sides, args):
     seconds = args.window or (WINDOW_APPEND if row.kind == "append" else WINDOW)
     repeats = args.repeats or (REPEATS_JOURNAL if row.journal else REPEATS)
     turns = [impl for repeat in range(repeats) for impl in (sides if repeat % 2 == 0 else sides[::-1])]
-    result = {"id": row.id, "seconds": seconds, "windows": []}
+    windows: list[dict[str, Any]] = []
     with contextlib.ExitStack() as together:
-        target = fio = None
+        target: load.Target | None = None
+        fio: load.Fio | None = None
         for impl in turns:
-            if fio is None or fresh:
+            if target is None or fio is None or fresh:
                 together.close()
                 target = together.enter_context(load.Target(row, stage))
                 fio = load.Fio(row, target)
@@ -75,21 +77,20 @@ def measure(row, stage, mark, sides, args):
             time.sleep(SETTLE)
             mark()
             time.sleep(seconds)
-            result["windows"].append({"impl": impl, "mark": mark()})
+            windows.append({"impl": impl, "mark": mark()})
             if fresh:
                 if target.path.stat().st_size > target.size:
                     raise Failed("the whole file was written, and then written over")
                 fio.stop()
-        result["fio"] = fio.argv
-        if not fresh:
+        if fio and not fresh:
             fio.stop()
-    return result
+    return {"id": row.id, "seconds": seconds, "windows": windows, "fio": fio.argv if fio else []}
 
 
-def shard(rows, which):
+def shard(rows: list[Row], which: str) -> list[Row]:
     """The stages of rows that are for guest I of N: each to the one that has least to do."""
     index, guests = map(int, which.split("/"))
-    work = {}
+    work: dict[bench_rows.Stage, int] = {}
     for row in rows:
         work[row.stage] = work.get(row.stage, 3) + (1 if row.fs == "raw" else 2)
     load_of, mine = [0] * guests, set()
@@ -101,11 +102,11 @@ def shard(rows, which):
     return [row for row in rows if row.stage in mine]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
     parser.add_argument("--rows", required=True, help="identifiers, with commas between")
-    parser.add_argument("--machine", default="qemu", choices=bench_rows.MACHINES)
+    parser.add_argument("--machine", default="qemu", choices=("qemu", "seeds"))
     parser.add_argument("--sides", default="c,rust")
     parser.add_argument("--shard", default="0/1")
     parser.add_argument("--repeats", type=int, help="windows a side")
@@ -116,7 +117,7 @@ def main():
     rows = shard([row for row in bench_rows.all_rows(args.machine) if row.id in wanted], args.shard)
     mark = Marks()
 
-    def one(row, stage):
+    def one(row: Row, stage: load.Stage) -> load.Result:
         return measure(row, stage, mark, ["c"] if row.fs == "raw" else args.sides.split(","), args)
 
     results, failures = load.each_row(rows, load.Disks(), one, lambda row, result: "")

@@ -9,11 +9,14 @@ import json
 import re
 import subprocess
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
+from typing import Any, Protocol
 
 import rows as bench_rows
 import stats
+from rows import Row
 
 # What is executed once for each I/O, whoever issues it again afterwards.
 PER_IO = {
@@ -37,7 +40,7 @@ C_OBJECT, RUST_OBJECT = "fs/iomap/direct_io_compare.o", "fs/iomap/direct_io.o"
 ALLOCATES = re.compile(r"^(bio_(alloc|free|put|init|uninit|reset)|mempool_|kmem_cache_|__?kmalloc|kfree)")
 
 
-def part(name, where):
+def part(name: str, where: str) -> str:
     """Which part the function of that name and object file belongs to."""
     # Nothing else on the way of an I/O is in Rust.
     if where.startswith(("fs/iomap/direct_io", "rust/")):
@@ -55,16 +58,29 @@ def part(name, where):
     return REST
 
 
+Entry = dict[str, Any]
+# Instructions in user space, in timers, and by address with calls; the last by (name, object file) for each I/O.
+Mark = tuple[int, int, dict[int, tuple[int, int]]]
+Window = dict[str, Any]
+
+
+class HasFunctions(Protocol):
+    """The functions of a kernel by address: (name, object file)."""
+
+    at: dict[int, tuple[str, str]]
+
+
 class Functions:
     """The functions of a kernel by address: (name, object file)."""
 
-    def __init__(self, build, llvm):
+    def __init__(self, build: Path, llvm: str) -> None:
         """build: where the kernel was built; llvm: the suffix of the tools, as in llvm-nm-22."""
-        self.build, self.llvm = Path(build), llvm
+        self.build, self.llvm = build, llvm
         owners = self._owners()
         symbols = self._symbols()
         names = self._readable({name for _, name in symbols})
-        self.at, last = {}, ""
+        self.at: dict[int, tuple[str, str]] = {}
+        last = ""
         for address, name in symbols:
             # Names of static functions may come twice. The functions of a file lie together.
             found = owners.get(name, ())
@@ -72,12 +88,12 @@ class Functions:
             self.at.setdefault(address, (names[name], last))
         self.at[0] = ("(no function)", "")
 
-    def _tool(self, name, *args, stdin=None):
-        return subprocess.run([f"llvm-{name}-{self.llvm}", *map(str, args)], cwd=self.build, check=True,
+    def _tool(self, name: str, *args: str, stdin: str | None = None) -> str:
+        return subprocess.run([f"llvm-{name}-{self.llvm}", *args], cwd=self.build, check=True,
                               input=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               text=True).stdout
 
-    def _symbols(self):
+    def _symbols(self) -> list[tuple[int, str]]:
         """(address, name) of all functions, in order."""
         out = []
         for line in (self.build / "System.map").read_text().splitlines():
@@ -86,7 +102,7 @@ class Functions:
                 out.append((int(address, 16), name))
         return sorted(out, key=lambda symbol: symbol[0])
 
-    def _owners(self):
+    def _owners(self) -> dict[str, list[str]]:
         """The object files that define each function."""
         out = defaultdict(list)
         archives = [path for path in ("vmlinux.a", "lib/lib.a", "arch/x86/lib/lib.a")
@@ -98,38 +114,38 @@ class Functions:
                 out[name].append(member if "/" in member else str(Path(archive).parent / member))
         return out
 
-    def _readable(self, names):
+    def _readable(self, names: set[str]) -> dict[str, str]:
         """Demangled, and without what changes from one build to the next."""
         mangled = sorted(name for name in names if name.startswith("_R"))
         readable = dict.fromkeys(names)
         text = self._tool("cxxfilt", stdin="\n".join(mangled) + "\n").splitlines() if mangled else []
-        readable.update(zip(mangled, (re.sub(r"\[[0-9a-f]{8,}\]", "", line) for line in text)))
+        readable.update(zip(mangled, (re.sub(r"\[[0-9a-f]{8,}\]", "", line) for line in text), strict=True))
         return {name: new or re.sub(r"\.(llvm|cold|constprop|isra)\.[0-9.]+$", "", name)
                 for name, new in readable.items()}
 
 
-def read_marks(path):
+def read_marks(path: Path) -> dict[int, Mark]:
     """What the plugin wrote, by number: (instructions in user space, in timers, {address: (n, calls)})."""
-    marks, current = {}, None
+    marks: dict[int, Mark] = {}
     with open(path, encoding="ascii") as file:
         for line in file:
             words = line.split()
             if words[0] == "mark":
-                current = {}
+                current: dict[int, tuple[int, int]] = {}
                 marks[int(words[1])] = (int(words[2]), int(words[3]), current)
             else:
                 current[int(words[0], 16)] = (int(words[1]), int(words[2]))
     return marks
 
 
-def window(row, mark, functions):
+def window(row: Row, mark: Mark, functions: HasFunctions) -> Window:
     """One window: per I/O, the instructions of each function, and how often it was called."""
     user, timer, counted = mark
-    merged = defaultdict(lambda: [0, 0])
-    for address, (instructions, calls) in counted.items():
+    merged: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for address, (instructions, count) in counted.items():
         both = merged[functions.at[address]]
         both[0] += instructions
-        both[1] += calls
+        both[1] += count
     calls = {name: both[1] for (name, _), both in merged.items()}
     ios = sum(calls.get(name, 0) for name in PER_IO[row.engine])
     if ios < LEAST_IOS:
@@ -140,7 +156,7 @@ def window(row, mark, functions):
     }
 
 
-def summary(windows):
+def summary(windows: list[Window]) -> Entry:
     """Medians over the windows of one implementation."""
     functions = {}
     for key in {key for w in windows for key in w["functions"]}:
@@ -169,7 +185,7 @@ def summary(windows):
     }
 
 
-def check_side(row, impl, side):
+def check_side(row: Row, impl: str, side: Entry) -> None:
     """The implementation that was asked for is the one that ran."""
     if row.fs == "raw":
         return
@@ -179,12 +195,12 @@ def check_side(row, impl, side):
         raise ValueError(f"{row.id}: the switch said {impl}, and {stray:.2f} functions of the other ran")
 
 
-def digest(directories, functions, machine):
+def digest(directories: Iterable[Path], functions: HasFunctions, machine: str) -> tuple[dict[str, Entry], list[Entry]]:
     """All rows of the runs in these directories, each with what it adds to its raw row."""
     entries = {}
     rows = {row.id: row for row in bench_rows.all_rows(machine)}
     runs = []
-    for directory in map(Path, directories):
+    for directory in directories:
         run = json.loads((directory / "run.json").read_text())
         runs.append(run)
         marks = read_marks(directory / "counts")

@@ -8,6 +8,7 @@ for each implementation that does. The device is overwritten.
 """
 
 import argparse
+import errno
 import json
 import os
 import shutil
@@ -17,13 +18,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import load  # noqa: E402
-import rows as bench_rows  # noqa: E402
-import run  # noqa: E402
-from load import Failed  # noqa: E402
+import load
+import rows as bench_rows
+import run
+from load import Failed
+from rows import Row
 
 # Seconds of fio for each implementation, in both of two turns.
 LATENCY_SECONDS = 1
@@ -38,7 +41,7 @@ class Refused(Exception):
     """One line for the person who called."""
 
 
-def name_of(device):
+def name_of(device: str) -> str:
     """The name of a block device in sysfs."""
     try:
         info = os.stat(device)
@@ -49,17 +52,17 @@ def name_of(device):
     return Path(f"/sys/dev/block/{os.major(info.st_rdev)}:{os.minor(info.st_rdev)}").resolve().name
 
 
-def parts_of(name):
+def parts_of(name: str) -> list[str]:
     """A disk and its partitions, as names in sysfs."""
     where = Path("/sys/class/block", name).resolve()
     return [name, *(path.parent.name for path in where.glob("*/partition"))]
 
 
-def number_of(name):
+def number_of(name: str) -> str:
     return Path("/sys/class/block", name, "dev").read_text().strip()
 
 
-def check_unused(device, name):
+def check_unused(device: str, name: str) -> None:
     """Nobody else has anything to do with the device, and nothing is divided on it."""
     numbers = {number_of(part): part for part in parts_of(name)}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
@@ -76,21 +79,23 @@ def check_unused(device, name):
         # Whoever mounts it, swaps to it or builds on it has it open in this way.
         os.close(os.open(device, os.O_RDWR | os.O_EXCL))
     except OSError as error:
-        why = "is in use (swap, a volume, a mount elsewhere)" if error.errno == 16 else f"cannot be opened: {error.strerror}"
+        why = ("is in use (swap, a volume, a mount elsewhere)" if error.errno == errno.EBUSY
+               else f"cannot be opened: {error.strerror}")
         raise Refused(f"{device} {why}: take another device") from None
     table = subprocess.run(["blkid", "-p", "-s", "PTTYPE", "-o", "value", device], stdout=subprocess.PIPE,
-                           stderr=subprocess.DEVNULL, text=True).stdout.strip()
+                           stderr=subprocess.DEVNULL, text=True, check=False).stdout.strip()
     if table:
         raise Refused(f"{device} has a partition table ({table}): wipe it if it is not needed: wipefs -a {device}")
 
 
-def check(device, confirm):
+def check(device: str, confirm: str) -> str:
     """The name of the device, if it may be overwritten. Raises Refused with what to do."""
     if os.geteuid():
         raise Refused(f"root is needed: sudo make bench DEVICE={device}")
     name = name_of(device)
     if not load.SWITCH.exists():
-        raise Refused(f"this kernel ({os.uname().release}) has no {load.SWITCH}: build and boot one with CONFIG_IOMAP_DIO_COMPARE=y")
+        raise Refused(f"this kernel ({os.uname().release}) has no {load.SWITCH}: "
+                      "build and boot one with CONFIG_IOMAP_DIO_COMPARE=y")
     for program, package in PROGRAMS.items():
         if not shutil.which(program):
             raise Refused(f"{program} is missing: apt-get install {package}")
@@ -103,22 +108,21 @@ def check(device, confirm):
     return name
 
 
-def available(rows, name):
+def available(rows: list[Row], name: str) -> tuple[list[Row], list[str]]:
     """The rows that the device can do, and lines about the others."""
     queue = load.queue(name)
     block = int((queue / "logical_block_size").read_text())
     poll = (queue / "io_poll").read_text().strip() == "1"
     notes = []
-    for why, unfit in ((f"{name} has no poll queues", lambda row: row.engine == "poll" and not poll),
-                       (f"{name} has blocks of {block} bytes", lambda row: row.bytes < block)):
-        gone = [row for row in rows if unfit(row)]
+    for why, gone in ((f"{name} has no poll queues", [row for row in rows if row.engine == "poll" and not poll]),
+                      (f"{name} has blocks of {block} bytes", [row for row in rows if row.bytes < block])):
         if gone:
             notes.append(f"{len(gone)} rows left out, for {why}: " + " ".join(row.id for row in gone))
         rows = [row for row in rows if row not in gone]
     return rows, notes
 
 
-def percentile(bins, share):
+def percentile(bins: Mapping[int, int], share: float) -> float | None:
     """The latency, in microseconds, that this share of the I/Os did not exceed."""
     left = share * sum(bins.values())
     for nanoseconds in sorted(bins):
@@ -128,7 +132,7 @@ def percentile(bins, share):
     return None
 
 
-def latency_job(row, target):
+def latency_job(row: Row, target: load.Target) -> list[str]:
     """The job of the row with the clock on, and an end."""
     own = {"gtod_reduce": "0", "runtime": str(LATENCY_SECONDS)}
     if target.own:
@@ -139,13 +143,13 @@ def latency_job(row, target):
               (option.partition("=") for option in row.fio(target.path, target.size)))]
 
 
-def latency(row, stage, sides):
+def latency(row: Row, stage: load.Stage, sides: list[str]) -> dict[str, Any]:
     """Percentiles of each side: of two fios each, C, Rust, Rust, C."""
-    bins = {side: Counter() for side in sides}
+    bins: dict[str, Counter[int]] = {side: Counter() for side in sides}
     for side in [*sides, *sides[::-1]]:
         with load.Target(row, stage) as target:
             load.set_impl(side)
-            done = subprocess.run(latency_job(row, target), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            done = subprocess.run(latency_job(row, target), capture_output=True, text=True, check=False,
                                   timeout=load.START_TIMEOUT + 10 * LATENCY_SECONDS)
         try:
             job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
@@ -157,7 +161,7 @@ def latency(row, stage, sides):
                         for side in sides}}
 
 
-def model(name):
+def model(name: str) -> str:
     """What the device calls itself."""
     where = Path("/sys/class/block", name).resolve()
     for path in (where / "device/model", where.parent / "device/model"):
@@ -166,8 +170,8 @@ def model(name):
     return "unknown model"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     bench_rows.add_arguments(parser)
     parser.add_argument("--device", required=True)
     parser.add_argument("--confirm", default="")
@@ -206,7 +210,7 @@ def main():
     latest.symlink_to(out.name)
     done = subprocess.run([sys.executable, "-B", Path(__file__).with_name("report.py"), out / "run.json", "--out", out,
                            "--config", f"/boot/config-{os.uname().release}", "--date", args.date,
-                           "--commit", args.commit, *(["--dirty"] if args.dirty else [])])
+                           "--commit", args.commit, *(["--dirty"] if args.dirty else [])], check=False)
     print(f"\nresults: results/{out.name}/, also as results/latest/")
     sys.exit(done.returncode or bool(document["failures"]))
 

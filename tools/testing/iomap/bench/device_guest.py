@@ -19,18 +19,18 @@ RESULTS = Path("/project/results")
 MIB = 1 << 20
 
 
-def sh(*argv):
+def sh(*argv: str | Path) -> None:
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
 
 
-def bench(**variables):
+def bench(**variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["make", "-s", "-C", "/project", "bench", *(f"{k}={v}" for k, v in variables.items())],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
-def refused(words, **variables):
+def refused(words: str, **variables: str) -> None:
     """It fails with one line that says this, and writes nothing to the disk."""
-    def content():
+    def content() -> bytes:
         with open(DISK, "rb") as file:
             return file.read(4 * MIB)
 
@@ -43,7 +43,7 @@ def refused(words, **variables):
     assert content() == before, "it wrote to the disk"
 
 
-def divide():
+def divide() -> None:
     """A small and a large partition, in the old kind of table."""
     sectors = int(Path("/sys/class/block/nvme0n1/size").read_text())
     entries = [(2048, 64 * MIB // 512), (2048 + 64 * MIB // 512, sectors - 4096 - 64 * MIB // 512)]
@@ -56,31 +56,31 @@ def divide():
     sh("blockdev", "--rereadpt", DISK)
 
 
-def test_no_such_device():
+def test_no_such_device() -> None:
     refused("No such file", DEVICE="/dev/nvme7n1")
 
 
-def test_no_block_device():
+def test_no_block_device() -> None:
     refused("no block device", DEVICE="/dev/null")
 
 
-def test_partition_table():
+def test_partition_table() -> None:
     refused("has a partition table", DEVICE=DISK, CONFIRM=DISK)
 
 
-def test_too_small():
+def test_too_small() -> None:
     refused("64 MiB", DEVICE=SMALL, CONFIRM=SMALL)
 
 
-def test_unconfirmed():
+def test_unconfirmed() -> None:
     refused(f"CONFIRM={PART}", DEVICE=PART)
 
 
-def test_wrong_name_confirmed():
+def test_wrong_name_confirmed() -> None:
     refused(f"CONFIRM={PART}", DEVICE=PART, CONFIRM=DISK)
 
 
-def test_mounted():
+def test_mounted() -> None:
     sh("mkfs.ext4", "-q", "-F", PART)
     Path("/mnt/used").mkdir(exist_ok=True)
     sh("mount", PART, "/mnt/used")
@@ -91,7 +91,7 @@ def test_mounted():
         sh("umount", "/mnt/used")
 
 
-def test_swap():
+def test_swap() -> None:
     sh("mkswap", PART)
     sh("swapon", PART)
     try:
@@ -100,11 +100,11 @@ def test_swap():
         sh("swapoff", PART)
 
 
-def test_misspelt_row():
+def test_misspelt_row() -> None:
     refused("unknown", DEVICE=PART, CONFIRM=PART, IO="sideways")
 
 
-def test_run():
+def test_run() -> None:
     SWITCH.write_text("c")
     done = bench(DEVICE=PART, CONFIRM=PART, QUICK="1", IO="randread,unwritten,psync")
     assert done.returncode == 0, f"it failed: {(done.stdout + done.stderr)[-500:]}"
@@ -125,13 +125,13 @@ def test_run():
     assert PART not in Path("/proc/mounts").read_text(), "the file system is still mounted"
 
 
-def test_polled_rows_are_left_out():
+def test_polled_rows_are_left_out() -> None:
     done = bench(DEVICE=PART, CONFIRM=PART, IO="poll", BS="4k", FS="xfs")
     assert done.returncode and "no poll queues" in done.stdout + done.stderr, (done.stdout + done.stderr)[-300:]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", required=True, type=Path)
     args = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)

@@ -5,18 +5,20 @@ run.py measures it by time, count.py by the instructions that it takes.
 Lines that begin with "@@ " are progress for the one who waits.
 """
 
+import contextlib
 import ctypes
 import json
 import mmap
 import os
 import signal
 import subprocess
-import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Self
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import rows as bench_rows  # noqa: E402
+import rows
+from rows import Row
 
 SWITCH = Path("/sys/kernel/iomap/dio_impl")
 MNT = Path("/mnt/bench")
@@ -30,16 +32,19 @@ UNWRITTEN_SIZE = 512 * MIB
 START_TIMEOUT = 30
 
 
+Result = dict[str, Any]
+
+
 class Failed(Exception):
     pass
 
 
-def say(text):
+def say(text: str) -> None:
     print(f"@@ {text}", flush=True)
 
 
-def sh(*argv):
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def sh(*argv: str | Path) -> None:
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise Failed(f"{' '.join(map(str, argv))}: {done.stdout.strip()[-300:]}")
 
@@ -49,12 +54,8 @@ def sh(*argv):
 AGAINST_ITSELF = False
 
 
-def implementations():
-    return ["c", "rust"] if SWITCH.exists() or AGAINST_ITSELF else ["c"]
-
-
-def set_impl(impl):
-    if SWITCH.exists() and not AGAINST_ITSELF:
+def set_impl(impl: str) -> None:
+    if not AGAINST_ITSELF:
         SWITCH.write_text(impl)
         shown = SWITCH.read_text().strip()
         if shown != impl:
@@ -63,7 +64,7 @@ def set_impl(impl):
 
 # Counters
 
-def io_bytes(read):
+def io_bytes(read: bool) -> int:
     """Bytes that block devices were asked to read or write since boot."""
     want = "pgpgin " if read else "pgpgout "
     with open("/proc/vmstat", encoding="ascii") as file:
@@ -87,13 +88,11 @@ NULLB = {
 }
 
 
-def make_nullb(kind):
+def make_nullb(kind: str) -> str:
     """A memory-backed null_blk of a kind in NULLB: the name of its device."""
     if not (CONFIGFS / "nullb").exists():
-        try:
+        with contextlib.suppress(Failed):
             sh("mount", "-t", "configfs", "none", CONFIGFS)
-        except Failed:
-            pass
     if not (CONFIGFS / "nullb").exists():
         raise Failed("no null_blk with configfs in this kernel")
     nullb = CONFIGFS / "nullb" / f"nullb_{kind}"
@@ -108,13 +107,13 @@ def make_nullb(kind):
     raise Failed("null_blk made no block device")
 
 
-def queue(name):
+def queue(name: str) -> Path:
     """Where sysfs has the queue of a disk or of the disk that a partition is on."""
     where = Path("/sys/class/block", name).resolve()
     return (where.parent if (where / "partition").exists() else where) / "queue"
 
 
-def device_node(name):
+def device_node(name: str) -> Path:
     node = Path("/dev", name)
     if not node.exists():
         major, minor = Path("/sys/class/block", name, "dev").read_text().split(":")
@@ -122,7 +121,7 @@ def device_node(name):
     return node
 
 
-def fill(path, size):
+def fill(path: Path, size: int) -> None:
     """Write every byte once, past the page cache."""
     buffer = mmap.mmap(-1, MIB)
     buffer.write(os.urandom(4096) * (MIB // 4096))
@@ -139,15 +138,14 @@ def fill(path, size):
 class Disks:
     """The disks in memory, by the name that rows have for them, made when they are first wanted."""
 
-    def __init__(self):
-        self.made = {}
+    def __init__(self) -> None:
+        self.made: dict[str, str] = {}
 
-    def __getitem__(self, kind):
+    def __getitem__(self, kind: str) -> str:
         if kind not in self.made:
-            name = "ram0" if kind == "ram" else make_nullb(kind)
+            self.made[kind] = "ram0" if kind == "ram" else make_nullb(kind)
             # Where nobody has written, a disk in memory has yet to allocate it.
-            fill(device_node(name), int(Path("/sys/block", name, "size").read_text()) * 512)
-            self.made[kind] = name
+            fill(device_node(self.made[kind]), int(Path("/sys/block", self.made[kind], "size").read_text()) * 512)
         return self.made[kind]
 
 
@@ -156,7 +154,7 @@ LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_
 ZERO_RANGE = 0x10
 
 
-def make_unwritten(fd):
+def make_unwritten(fd: int) -> None:
     """Turn the whole file back into fallocated, unwritten space."""
     if LIBC.fallocate(fd, ZERO_RANGE, 0, UNWRITTEN_SIZE):
         raise Failed(f"FALLOC_FL_ZERO_RANGE: {os.strerror(ctypes.get_errno())}")
@@ -165,18 +163,18 @@ def make_unwritten(fd):
 class Stage:
     """A device, perhaps with a file system on it, for the rows that share it."""
 
-    def __init__(self, key, disks):
+    def __init__(self, key: rows.Stage, disks: Disks | Mapping[str, str]) -> None:
         kind, self.fs, self.bounce, self.block = key
         self.disk = disks[kind]
         self.stable = queue(self.disk) / "stable_writes"
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         node = device_node(self.disk)
         if self.fs == "raw":
             fill(node, FILE_SIZE)
             self.path = node
             return self
-        block = str(bench_rows.SIZES[self.block])
+        block = str(rows.SIZES[self.block])
         mkfs = {"ext4": ("mkfs.ext4", "-q", "-F", "-b", block,
                          # no thread that zeroes in the background of the measurement
                          "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"),
@@ -194,7 +192,7 @@ class Stage:
         os.sync()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         if self.fs != "raw":
             sh("umount", MNT)
             if self.bounce:
@@ -206,15 +204,15 @@ class Stage:
 class Target:
     """The file or device that a row does its I/O on, in the state that the row wants it in."""
 
-    def __init__(self, row, stage):
-        self.row, self.path, self.size, self.fd = row, stage.path, FILE_SIZE, None
+    def __init__(self, row: Row, stage: Stage) -> None:
+        self.row, self.path, self.size, self.fd = row, stage.path, FILE_SIZE, -1
         self.own = "unwritten" in row.kind or row.kind == "append"
         if self.own:
             self.path, self.size = MNT / row.kind, UNWRITTEN_SIZE
         elif row.kind == "deferred":
             self.size -= MIB
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if self.own:
             self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             # fio lays out an empty file, and appends to one that is not.
@@ -224,7 +222,7 @@ class Target:
         self.prepare()
         return self
 
-    def prepare(self):
+    def prepare(self) -> None:
         """Before each turn: what the last one wrote is unwritten again, what is to be cached is."""
         if "unwritten" in self.row.kind:
             make_unwritten(self.fd)
@@ -235,8 +233,8 @@ class Target:
             os.posix_fadvise(self.fd, self.size, MIB, os.POSIX_FADV_RANDOM)
             os.pread(self.fd, 4096, self.size + MIB // 2)
 
-    def __exit__(self, *_):
-        if self.fd is not None:
+    def __exit__(self, *_: object) -> None:
+        if self.fd >= 0:
             if not self.own:
                 os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(self.fd)
@@ -249,18 +247,18 @@ class Target:
 
 
 class Fio:
-    def __init__(self, row, target):
+    def __init__(self, row: Row, target: Target) -> None:
         self.row = row
         self.read = row.is_read
         self.argv = ["fio", "--output-format=json", "--eta=never", "--name=row",
                      *(f"--{option}" for option in row.fio(target.path, target.size)),
                      # the timer, the console and this script have the other processor
-                     *(["--cpus_allowed=1"] if os.cpu_count() > 1 else [])]
+                     *(["--cpus_allowed=1"] if (os.cpu_count() or 1) > 1 else [])]
         self.start_bytes = io_bytes(self.read)
         self.proc = subprocess.Popen(self.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                      text=True)
 
-    def wait_for_io(self):
+    def wait_for_io(self) -> None:
         """Until there is I/O at each of some looks in a row: a journal writes now and then as well."""
         limit = time.monotonic() + START_TIMEOUT
         last, looks = self.start_bytes, 0
@@ -273,12 +271,12 @@ class Fio:
             looks = looks + 1 if now - last >= self.row.bytes else 0
             last = now
 
-    def alive(self):
+    def alive(self) -> None:
         if self.proc.poll() is not None:
             out, err = self.proc.communicate()
             raise Failed(f"fio: {complaint(out, err)}")
 
-    def stop(self):
+    def stop(self) -> int:
         """The bytes fio says it moved."""
         self.alive()
         self.proc.send_signal(signal.SIGINT)
@@ -292,15 +290,15 @@ class Fio:
             raise Failed(f"fio: {complaint(out, err)}") from None
         if job["error"]:
             raise Failed(f"fio: {os.strerror(job['error'])}")
-        return job["read" if self.read else "write"]["io_bytes"]
+        return int(job["read" if self.read else "write"]["io_bytes"])
 
-    def kill(self):
+    def kill(self) -> None:
         if self.proc.poll() is None:
             self.proc.kill()
         self.proc.communicate()
 
 
-def complaint(out, err):
+def complaint(out: str, err: str) -> str:
     lines = [line for line in (err + "\n" + out).splitlines()
              if line.strip() and line.strip()[0] not in '{}[]"']
     text = lines[0].strip()[-300:] if lines else "it ended without a word"
@@ -309,16 +307,18 @@ def complaint(out, err):
 
 # All rows
 
-def clock(seconds):
+def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
-def each_row(rows, disks, measure, describe):
+def each_row(rows: list[Row], disks: Disks | Mapping[str, str], measure: Callable[[Row, Stage], Result],
+             describe: Callable[[Row, Result], str]) -> tuple[list[Result], list[dict[str, str]]]:
     """What measure(row, stage) says of each row, stage by stage, and the rows that failed."""
-    results, failures = [], []
+    results: list[Result] = []
+    failures: list[dict[str, str]] = []
     began = time.monotonic()
 
-    def failed(row, why):
+    def failed(row: Row, why: Exception) -> None:
         failures.append({"id": row.id, "error": str(why)})
         say(f"FAILED {row.id}: {why}")
 
@@ -346,7 +346,7 @@ def each_row(rows, disks, measure, describe):
     return results, failures
 
 
-def environment():
+def environment() -> dict[str, Any]:
     """What it ran on, for the report."""
     uname = os.uname()
     return {
@@ -357,12 +357,12 @@ def environment():
                   "cpu": next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").open()
                                if line.startswith("model name")), "unknown"),
                   "fio": subprocess.run(["fio", "--version"], stdout=subprocess.PIPE,
-                                        text=True).stdout.strip(),
+                                        text=True, check=True).stdout.strip(),
                   "memory_kb": int(Path("/proc/meminfo").read_text().split()[1])},
     }
 
 
-def save(path, document):
+def save(path: Path, document: dict[str, Any]) -> None:
     partial = path.with_suffix(".tmp")
     partial.write_text(json.dumps(document, indent=1) + "\n")
     partial.rename(path)

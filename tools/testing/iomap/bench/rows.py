@@ -8,7 +8,9 @@ and report.py (outside) import it, so that a row is defined in one place only.
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 SIZES = {"2k": 2 << 10, "4k": 4 << 10, "16k": 16 << 10, "64k": 64 << 10, "1M": 1 << 20}
 GRID = ("4k", "16k", "64k", "1M")
@@ -55,6 +57,10 @@ ALIASES = {"bounce": ("bounce-read", "bounce-write"), "read": ("randread",), "wr
 FILESYSTEMS = {"raw": "block device", "ext4": "ext4", "xfs": "XFS"}
 
 
+# Rows that share a device, a mkfs and a mount.
+Stage = tuple[str, str, bool, str]
+
+
 @dataclass(frozen=True)
 class Row:
     fs: str
@@ -67,46 +73,45 @@ class Row:
     block: str = "4k"
 
     @property
-    def id(self):
+    def id(self) -> str:
         changed = (("depth", self.in_flight, 0), ("jobs", self.jobs, 1), ("block", self.block, "4k"))
         return "/".join([self.fs, self.kind, self.engine, self.bs,
                          *(f"{name}={value}" for name, value, usual in changed if value != usual)])
 
     @property
-    def label(self):
+    def label(self) -> str:
         return f"{ENGINES[self.engine][0]} {self.bs}"
 
     @property
-    def bytes(self):
+    def bytes(self) -> int:
         return SIZES[self.bs]
 
     @property
-    def is_read(self):
+    def is_read(self) -> bool:
         return self.kind.endswith("read")
 
     @property
-    def bounce(self):
+    def bounce(self) -> bool:
         return "bounce" in self.kind
 
     @property
-    def journal(self):
+    def journal(self) -> bool:
         """Does each I/O change what the file system knows of the file?"""
         return self.fs != "raw" and self.kind in ("unwritten", "unwritten-1", "subblock-unwritten", "append",
                                                   "dsync-flush")
 
     @property
-    def device(self):
+    def device(self) -> str:
         """brd is a bio driver that completes at once and has no cache; null_blk differs (load.py)."""
         kinds = {"dsync-fua": "fua", "dsync-flush": "cache", "inline": "irq", "deferred": "irq"}
         return "poll" if self.engine == "poll" else kinds.get(self.kind, "ram")
 
     @property
-    def stage(self):
-        """Rows of one stage share a device, a mkfs and a mount."""
+    def stage(self) -> Stage:
         return (self.device, self.fs, self.bounce, self.block)
 
     @property
-    def depth(self):
+    def depth(self) -> int:
         if self.in_flight:
             return self.in_flight
         # Of those that append to one file, all but one would wait for that one.
@@ -115,14 +120,14 @@ class Row:
         return 8 if self.bytes >= 1 << 20 else 64
 
     @property
-    def raw_id(self):
+    def raw_id(self) -> str:
         """The same I/O on the bare device: the ceiling this row is held against."""
         kind = {"unwritten": "randwrite", "unwritten-1": "overwrite-1",
                 "append": "randwrite" if self.engine == "psync" else "overwrite-1",
                 "bounce-read": "randread", "bounce-write": "randwrite"}
         return f"raw/{kind.get(self.kind, self.kind)}/{self.engine}/{self.bs}"
 
-    def fio(self, filename, size):
+    def fio(self, filename: Path, size: int) -> list[str]:
         """The fio job, as a list of option=value."""
         # In order where the extent tree would grow, or where a paper did so.
         order = "" if self.kind in ("unwritten", "unwritten-1", "append") or self.kind.startswith("seq") else "rand"
@@ -151,7 +156,7 @@ class Row:
         return job
 
 
-def _timed():
+def _timed() -> Iterator[tuple[str, str, str]]:
     """What is measured by time, in User Mode Linux."""
     for kind in ("randread", "randwrite"):
         for engine in ENGINES:
@@ -169,7 +174,7 @@ def _timed():
             yield kind, "io_uring", bs
 
 
-def _counted():
+def _counted() -> Iterator[tuple[str, str, str]]:
     """What is measured by instructions, on x86_64 in QEMU. Larger I/O is only more of memcpy."""
     for kind in ("randread", "randwrite"):
         for engine in ("fixedbufs", "io_uring", "libaio", "psync"):
@@ -187,7 +192,7 @@ def _counted():
             yield kind, "fixedbufs", bs
 
 
-def _seeds():
+def _seeds() -> Iterator[Row]:
     """The rows of seeds.py."""
     for fs in ("ext4", "xfs"):
         for engine in ("libaio", "io_uring", "poll"):
@@ -207,10 +212,10 @@ def _seeds():
             yield Row("xfs", kind, "io_uring", bs, in_flight=16)
 
 
-MACHINES = {"uml": _timed, "device": _timed, "qemu": _counted, "seeds": _seeds}
+MACHINES = {"uml": _timed, "device": _timed, "qemu": _counted}
 
 
-def all_rows(machine="uml"):
+def all_rows(machine: str = "uml") -> list[Row]:
     if machine == "seeds":
         return _by_stage(list(_seeds()))
     rows = []
@@ -226,20 +231,20 @@ def all_rows(machine="uml"):
     return _by_stage(rows)
 
 
-def _by_stage(rows):
+def _by_stage(rows: list[Row]) -> list[Row]:
     """Stages in the order in which they first appear, and in each what ages a file system last."""
-    order = {}
+    order: dict[Stage, int] = {}
     for row in rows:
         order.setdefault(row.stage, len(order))
     return sorted(rows, key=lambda row: (order[row.stage], row.journal))
 
 
-def _quick(row):
+def _quick(row: Row) -> bool:
     """QUICK=1: every kind and every engine, but only the smallest size of each."""
     return row.bs in ("2k", "4k")
 
 
-def _split(what, text, valid):
+def _split(what: str, text: str, valid: Sequence[str]) -> list[str]:
     names = [name for name in (text or "").replace(" ", ",").split(",") if name]
     lower = {name.lower(): name for name in valid}
     for name in names:
@@ -248,7 +253,8 @@ def _split(what, text, valid):
     return [lower[name.lower()] for name in names]
 
 
-def select(fs="", io="", bs="", quick=False, machine="uml"):
+def select(fs: str = "", io: str = "", bs: str = "", quick: bool = False, machine: str = "uml") -> tuple[
+        list[Row], list[str]]:
     """The rows picked, and what was left out as lines to print.
 
     Raw rows that are the ceiling of a picked row come along with it.
@@ -285,7 +291,7 @@ def select(fs="", io="", bs="", quick=False, machine="uml"):
         f"  {line}" for line in _summary(gone)]
 
 
-def find(words, machine):
+def find(words: str, machine: str) -> list[Row]:
     """The rows that all of the words fit, such as "ext4 overwrite 4k registered"; no raw rows beside.
 
     Raises ValueError with one line for a word that does not exist.
@@ -305,40 +311,40 @@ def find(words, machine):
     return [row for row in rows if row.fs != "raw" or "raw" in of_fs]
 
 
-def _summary(rows):
+def _summary(rows: list[Row]) -> Iterator[str]:
     """Name every row, a kind a line, file systems and engines that agree together."""
     for kind in KINDS:
-        by_engine = {}
+        by_engine: dict[str, dict[tuple[str, ...], list[str]]] = {}
         for engine in ENGINES:
             for fs in FILESYSTEMS:
                 sizes = tuple(r.bs for r in rows if (r.kind, r.engine, r.fs) == (kind, engine, fs))
                 if sizes:
                     by_engine.setdefault(engine, {}).setdefault(sizes, []).append(fs)
-        merged = {}
+        merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
         for engine, by_sizes in by_engine.items():
             for sizes, names in by_sizes.items():
                 merged.setdefault((sizes, tuple(names)), []).append(engine)
-        for (sizes, names), engines in merged.items():
-            yield f"{' '.join(names)}: {kind} {', '.join(engines)}: {' '.join(sizes)}"
+        for (sizes, systems), engines in merged.items():
+            yield f"{' '.join(systems)}: {kind} {', '.join(engines)}: {' '.join(sizes)}"
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fs", default="")
     parser.add_argument("--io", default="")
     parser.add_argument("--bs", default="")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--machine", choices=MACHINES, default="uml")
+    parser.add_argument("--machine", choices=(*MACHINES, "seeds"), default="uml")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description="check a row filter and say what it picks")
     add_arguments(parser)
     parser.add_argument("--list", action="store_true", help="one row a line")
-    parser.add_argument("--find", action="append", help="words that pick rows, such as 'xfs read 4k'")
+    parser.add_argument("--find", help="words that pick rows, such as 'xfs read 4k'")
     args = parser.parse_args()
     try:
         if args.find:
-            rows, notes = [row for words in args.find for row in find(words, args.machine)], []
+            rows, notes = find(args.find, args.machine), list[str]()
         else:
             rows, notes = select(args.fs, args.io, args.bs, args.quick, args.machine)
     except ValueError as error:

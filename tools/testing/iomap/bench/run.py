@@ -21,13 +21,16 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import load  # noqa: E402
-import rows as bench_rows  # noqa: E402
-import stats  # noqa: E402
-from load import Failed, io_bytes, say  # noqa: E402
+import load
+import rows as bench_rows
+import stats
+from load import Failed, Result, Stage, io_bytes, say
+from rows import Row
+from stats import Sample
 
 SETTLE = 0.004          # after the switch, before counting
 WARM = 0.12             # after fio's first I/O
@@ -39,14 +42,14 @@ ROUNDS_MIN, ROUNDS_MAX = 5, 60
 USER_HZ = os.sysconf("SC_CLK_TCK")
 
 
-def cpu_seconds():
+def cpu_seconds() -> tuple[float, float]:
     """(user, system) of all processors since boot."""
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _idle, _wait, irq, softirq = map(int, file.readline().split()[1:8])
     return (user + nice) / USER_HZ, (system + irq + softirq) / USER_HZ
 
 
-def turn(fio, impl, seconds, prepare):
+def turn(fio: load.Fio, impl: str, seconds: float, prepare: Callable[[], None]) -> Sample:
     """One sample: I/O under one implementation, for some time."""
     load.set_impl(impl)
     since = io_bytes(fio.read)
@@ -67,7 +70,7 @@ def turn(fio, impl, seconds, prepare):
             "since_switch": after - since}
 
 
-def plan(row, rate, size, budget, sides):
+def plan(row: Row, rate: float, size: int, budget: float, sides: list[str]) -> tuple[float, int]:
     """(seconds of a turn, rounds) for a row that moves rate bytes a second."""
     seconds = min(max(TURN, TURN_IOS * row.bytes / rate), TURN_MAX)
     if row.kind == "unwritten":
@@ -79,7 +82,7 @@ def plan(row, rate, size, budget, sides):
     return seconds, min(max(rounds, ROUNDS_MIN), ROUNDS_MAX)
 
 
-def measure(row, stage, budget, sides):
+def measure(row: Row, stage: Stage, budget: float, sides: list[str]) -> Result:
     """The samples of a row, in about budget seconds."""
     with load.Target(row, stage) as target:
         fio = load.Fio(row, target)
@@ -118,11 +121,11 @@ def measure(row, stage, budget, sides):
 
 # The whole run
 
-def short(iops):
+def short(iops: float) -> str:
     return f"{iops / 1000:.1f}k" if iops >= 1000 else f"{iops:.0f}"
 
 
-def describe(row, result):
+def describe(row: Row, result: Result) -> str:
     got = stats.summary(result["samples"])
     text = ": " + "  ".join(f"{impl} {short(got[impl]['iops'])}" for impl in ("c", "rust") if impl in got)
     if row.fs == "raw":
@@ -133,20 +136,19 @@ def describe(row, result):
     return text
 
 
-def run(rows, notes, disks, args, extra=lambda row, stage, sides: {}):
+def run(rows: list[Row], notes: list[str], disks: load.Disks | Mapping[str, str], args: argparse.Namespace,
+        extra: Callable[[Row, Stage, list[str]], Result] = lambda row, stage, sides: {}) -> dict[str, Any]:
     """The document about the rows; extra(row, stage, sides) adds to what it says of each."""
     began = time.monotonic()
     budget = args.budget or (0.9 if args.quick else 2)
-    sides = load.implementations()
+    sides = ["c", "rust"]
     for note in notes:
         say(note)
     say(f"{len(rows)} rows, each {budget:g} s of rounds of {' and '.join(sides)}")
     if load.AGAINST_ITSELF:
         say("against itself: both sides are the same code")
-    elif sides == ["c"]:
-        say(f"no {load.SWITCH}: this kernel has only one implementation, shown as c")
 
-    def one(row, stage):
+    def one(row: Row, stage: Stage) -> Result:
         now = time.monotonic()
         # one side has half the work
         result = (measure(row, stage, budget / 2, ["c"]) if row.fs == "raw"
@@ -162,7 +164,7 @@ def run(rows, notes, disks, args, extra=lambda row, stage, sides: {}):
     return {
         **load.environment(),
         "settings": {"machine": args.machine, "fs": args.fs, "io": args.io, "bs": args.bs,
-                     "quick": args.quick, "budget": budget, "implementations": sides,
+                     "quick": args.quick, "budget": budget,
                      "file_bytes": load.FILE_SIZE, "against_itself": load.AGAINST_ITSELF},
         "left_out": notes,
         "seconds": seconds,
@@ -171,8 +173,8 @@ def run(rows, notes, disks, args, extra=lambda row, stage, sides: {}):
     }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     bench_rows.add_arguments(parser)
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
     parser.add_argument("--budget", type=float, default=0,

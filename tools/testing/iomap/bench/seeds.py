@@ -8,15 +8,14 @@ only ratios compare: of two ways that keep one processor busy, the one that
 takes 5 % fewer instructions can do 5 % more.
 """
 
-import argparse
-import json
 import math
-import sys
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import count_report  # noqa: E402
-from rows import ENGINES, FILESYSTEMS, Row  # noqa: E402
+import count_report
+from rows import ENGINES, FILESYSTEMS, Row
+
+import report
+from report import Entry
 
 # Gain in IOPS through the simple read, in percent, by depth 1, 64, 128, 256.
 SIMPLE_DEPTHS = (1, 64, 128, 256)
@@ -45,6 +44,7 @@ BOUNCE = {
     ("write", "1M"): ((1992, 7.26, 9.13), (1992, 9.21, 19.11)),
 }
 SIDES = (("c", "C"), ("rust", "Rust"))
+Table = list[list[str]]
 
 
 # Of a row that was not measured, and of what is computed with it.
@@ -52,34 +52,35 @@ NO_NUMBER = math.nan
 
 
 class Results:
-    def __init__(self, rows):
+    def __init__(self, rows: dict[str, Entry]) -> None:
         self.rows = rows
 
-    def side(self, row, impl):
-        return self.rows.get(row.id, {}).get(impl, {"kernel": NO_NUMBER, "user": NO_NUMBER})
+    def side(self, row: Row, impl: str) -> Entry:
+        side: Entry = self.rows.get(row.id, {}).get(impl, {"kernel": NO_NUMBER, "user": NO_NUMBER})
+        return side
 
-    def all(self, row, impl):
+    def all(self, row: Row, impl: str) -> float:
         """Instructions for each I/O, user space included: what keeps the processor from the next."""
         side = self.side(row, impl)
-        return side["kernel"] + side["user"]
+        return float(side["kernel"] + side["user"])
 
 
-def show(value, form):
+def show(value: float, form: str) -> str:
     return "failed" if math.isnan(value) else form.format(value)
 
 
-def number(value):
+def number(value: float) -> str:
     return show(value, "{:,.0f}")
 
 
-def gain(before, after):
+def gain(before: float, after: float) -> str:
     return show(100 * (before / after - 1), "{:+.1f} %")
 
 
-def simple(results):
+def simple(results: Results) -> Iterator[list[str]]:
     """The simple read, on and off."""
     for (fs, engine), published in SIMPLE.items():
-        for depth, figure in zip(SIMPLE_DEPTHS, published):
+        for depth, figure in zip(SIMPLE_DEPTHS, published, strict=True):
             cells = [FILESYSTEMS[fs], ENGINES[engine][0], str(depth), f"{figure:+.2f} %"]
             for impl, _ in SIDES:
                 off, on = (results.all(Row(fs, "randread", engine, "4k", in_flight=depth, block=block), impl)
@@ -88,7 +89,7 @@ def simple(results):
             yield cells
 
 
-def deferred(results):
+def deferred(results: Results) -> Iterator[list[str]]:
     """What it costs to complete in a worker."""
     for fs in ("ext4", "xfs"):
         for depth in (1, 2, 4, 8, 16):
@@ -100,7 +101,7 @@ def deferred(results):
             yield cells
 
 
-def systems(results):
+def systems(results: Results) -> Iterator[list[str]]:
     """ext4 beside XFS, in order."""
     for kind in ("seq-read", "seq-write"):
         for bs in ("4k", "16k"):
@@ -113,7 +114,7 @@ def systems(results):
                       show(both["xfs", impl] / both["ext4", impl], "{:.3f}")))]
 
 
-def subblock(results):
+def subblock(results: Results) -> Iterator[list[str]]:
     """2k writes on blocks of 4k: at a time, or one after the other."""
     for fs in ("ext4", "xfs"):
         cells = [FILESYSTEMS[fs], "4,328 to 801,000 IOPS (185 x)" if fs == "ext4" else ""]
@@ -124,10 +125,10 @@ def subblock(results):
         yield cells
 
 
-def bounce(results):
+def bounce(results: Results) -> Iterator[list[str]]:
     """Zero copy and bounce buffer."""
     for (direction, bs), published in BOUNCE.items():
-        for way, (rate, usr, sys_) in zip(("zero copy", "bounce"), published):
+        for way, (rate, usr, sys_) in zip(("zero copy", "bounce"), published, strict=True):
             cells = [f"{direction} {bs}", way, f"{rate} ({usr:.1f}/{sys_:.1f} %)"]
             for impl, _ in SIDES:
                 row = Row("xfs", f"seq-{'bounce-' if way == 'bounce' else ''}{direction}", "io_uring", bs, in_flight=16)
@@ -139,73 +140,63 @@ def bounce(results):
             yield cells
 
 
-def with_sides(names):
+def with_sides(names: Sequence[str]) -> list[str]:
     return [f"{label} {name}" for _, label in SIDES for name in names]
 
 
-EXPERIMENTS = (
+EXPERIMENTS: tuple[tuple[Callable[[Results], Iterator[list[str]]], str, str, list[str]], ...] = (
     (simple, "Simple read",
-     "Fengnan Chang (June 2026) found that 4k random reads gain 4 to 10 % of IOPS at depth through the simple path, and "
-     "nothing at depth 1, where the disk is waited for. Counted: instructions without and with it, user space included. Off is "
-     "a file system with blocks of 2k, on which 4k are no single block, so that the generic path serves them.",
+     "Fengnan Chang (June 2026) found that 4k random reads gain 4 to 10 % of IOPS at depth through the simple path, "
+     "and nothing at depth 1, where the disk is waited for. Counted: instructions without and with it, user space "
+     "included. Off is a file system with blocks of 2k, on which 4k are no single block, so that the generic path "
+     "serves them.",
      ["file system", "engine", "depth", "published gain", *with_sides(("off", "on", "gain"))]),
     (deferred, "Deferred completion",
-     "Jens Axboe (July 2023) found up to 37 % more throughput at low depth when 4k random writes need not be completed by a "
-     "worker. Counted: overwrites on a device that completes 10 us later from a soft interrupt; deferred to a worker, because the file has "
-     "cached pages, and inline.",
+     "Jens Axboe (July 2023) found up to 37 % more throughput at low depth when 4k random writes need not be "
+     "completed by a worker. Counted: overwrites on a device that completes 10 us later from a soft interrupt; "
+     "deferred to a worker, because the file has cached pages, and inline.",
      ["file system", "depth", "published gain", *with_sides(("deferred", "inline", "gain"))]),
     (systems, "ext4 beside XFS",
-     "Gabriel Krisman Bertazi (2021) found that 4k writes of ext4 had lost 19 to 22 % of IOPS with iomap, and those of XFS "
-     "nothing. Published: IOPS relative to ext4 before iomap (5.13-rc3 to 5.4), and ext4 relative to XFS. Counted: instructions, "
-     "libaio, depth 64, in order, and ext4 relative to XFS (above 1 ext4 is the cheaper).",
+     "Gabriel Krisman Bertazi (2021) found that 4k writes of ext4 had lost 19 to 22 % of IOPS with iomap, and those "
+     "of XFS nothing. Published: IOPS relative to ext4 before iomap (5.13-rc3 to 5.4), and ext4 relative to XFS. "
+     "Counted: instructions, libaio, depth 64, in order, and ext4 relative to XFS (above 1 ext4 is the cheaper).",
      ["I/O", "published ext4", "published XFS", "ext4/XFS", *with_sides(("ext4", "XFS", "ext4/XFS"))]),
     (subblock, "2k writes on blocks of 4k",
-     "Brian Foster (2023) found 4,328 IOPS where 2k overwrites excluded each other, and 801,000 where they did not. Counted: "
-     "libaio, 8 jobs, depth 256, in order; into fallocated space, where the rest of a block has to be zeroed and writes exclude "
-     "each other, and over what was written. Time lost in waiting is no instruction, so that only a part of it shows.",
+     "Brian Foster (2023) found 4,328 IOPS where 2k overwrites excluded each other, and 801,000 where they did not. "
+     "Counted: libaio, 8 jobs, depth 256, in order; into fallocated space, where the rest of a block has to be "
+     "zeroed and writes exclude each other, and over what was written. Time lost in waiting is no instruction, so "
+     "that only a part of it shows.",
      ["file system", "published", *with_sides(("zeroing", "overwrite", "ratio"))]),
     (bounce, "Bounce buffer",
-     "Christoph Hellwig (January 2026) found that bouncing costs 15 to 18 % of bandwidth at 4k, and nothing at 64k and 1M, where "
-     "the disk is the limit. MiB/s, and the share of the processor in user space and in the kernel. Counted: XFS, io_uring, "
-     "depth 16, in order; a second is 10^9 instructions, and the device is memory, so that the processor is never idle.",
+     "Christoph Hellwig (January 2026) found that bouncing costs 15 to 18 % of bandwidth at 4k, and nothing at 64k "
+     "and 1M, where the disk is the limit. MiB/s, and the share of the processor in user space and in the kernel. "
+     "Counted: XFS, io_uring, depth 16, in order; a second is 10^9 instructions, and the device is memory, so that "
+     "the processor is never idle.",
      ["I/O", "", "published", "C", "Rust"]),
 )
 
 
-def tables(results):
+def tables(results: Results) -> Iterator[tuple[str, str, list[str], Table]]:
     """(title, text, head, lines) of each experiment."""
     for function, title, text, head in EXPERIMENTS:
         yield title, text, head, list(function(results))
 
 
-def plain(head, lines):
-    width = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
-    return "\n".join("  " + "  ".join(cell.rjust(w) if i > 1 else cell.ljust(w)
-                                      for i, (cell, w) in enumerate(zip(line, width))).rstrip()
-                     for line in [head, *lines])
+def plain(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join(report.columns([head, *lines], left=2, indent=2))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    count_report.add_arguments(parser)
-    parser.add_argument("--out", required=True, type=Path, help="folder to write to")
-    args = parser.parse_args()
-    doc = count_report.document(args, "seeds")
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "seeds.json").write_text(json.dumps(doc, indent=1) + "\n")
-    page = ["# The experiments that began this, counted", ""]
-    page += [f"- {name}: {value}" for name, value in count_report.facts(doc)]
-    page += ["", " ".join(__doc__.split("\n\n")[1].split()), ""]
-    for title, text, head, lines in tables(Results(doc["rows"])):
-        print(f"{title}\n{plain(head, lines)}\n")
-        page += [f"## {title}", "", text, "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-        page += ["| " + " | ".join(line) + " |" for line in lines] + [""]
-    for failure in doc["failures"]:
-        page.append(f"- FAILED `{failure['id']}`: {failure['error']}")
-        print(f"  FAILED    {failure['id']}: {failure['error']}")
-    (args.out / "report.md").write_text("\n".join(page) + "\n")
-    for name, value in count_report.facts(doc):
-        print(f"  {name:<9} {value}")
+def main() -> None:
+    args = count_report.arguments(__doc__).parse_args()
+    doc = count_report.document(args, "seeds.json", "seeds")
+    body = [" ".join((__doc__ or "").split("\n\n")[1].split()), ""]
+    text = []
+    for title, words, head, lines in tables(Results(doc["rows"])):
+        text.append(f"{title}\n{plain(head, lines)}\n")
+        body += [f"## {title}", "", words, "", *report.markdown_table(head, lines, len(head))]
+    (args.out / "report.md").write_text(report.page(
+        "The experiments that began this, counted", count_report.facts(doc), body, doc["failures"]))
+    report.say("\n".join(text), count_report.facts(doc), doc["failures"])
 
 
 if __name__ == "__main__":

@@ -3,12 +3,15 @@
 
 import math
 import random
+from collections.abc import Iterable, Sequence
 from statistics import median, quantiles
+from typing import Any
 
 RESAMPLES = 2000
+Sample = dict[str, Any]
 
 
-def bootstrap(values, level=0.95, seed=1):
+def bootstrap(values: Sequence[float], level: float = 0.95, seed: int = 1) -> tuple[float, float]:
     """The percentile bootstrap interval of the median of values.
 
     The seed is fixed: one set of samples always gives one interval.
@@ -23,7 +26,7 @@ def bootstrap(values, level=0.95, seed=1):
             medians[math.ceil((1 - tail) * (RESAMPLES - 1))])
 
 
-def spread(values):
+def spread(values: Sequence[float]) -> float:
     """Half the interquartile range, relative to the median: the noise of one round."""
     if len(values) < 2:
         return 0.0
@@ -31,16 +34,16 @@ def spread(values):
     return (high - low) / 2 / median(values)
 
 
-def pairs(samples):
+def pairs(samples: Iterable[Sample]) -> list[tuple[float, float]]:
     """(c, rust) IOPS of every round that has both."""
-    rounds = {}
+    rounds: dict[int, dict[str, float]] = {}
     for sample in samples:
         rounds.setdefault(sample["pair"], {})[sample["impl"]] = sample["iops"]
     return [(both["c"], both["rust"]) for _, both in sorted(rounds.items())
             if both.get("c") and both.get("rust")]
 
 
-def summary(samples):
+def summary(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
     """What the table shows of the samples of a row."""
     out = {}
     for impl in ("c", "rust"):
@@ -62,8 +65,3 @@ def summary(samples):
         out["ratio"] = {"median": median(ratios), "low": low, "high": high,
                         "spread": spread(ratios), "pairs": len(ratios)}
     return out
-
-
-def geomean(values):
-    values = list(values)
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None

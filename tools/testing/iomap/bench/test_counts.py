@@ -5,23 +5,27 @@ import json
 import subprocess
 import sys
 import tempfile
+import tomllib
 import unittest
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
+import budget
+import by_function
+import count
+import count_report
+import counts
+import device
+import load
+import rows as bench_rows
+import seeds
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-import budget  # noqa: E402
-import by_function  # noqa: E402
-import count  # noqa: E402
-import count_report  # noqa: E402
-import counts  # noqa: E402
-import device  # noqa: E402
-import rows as bench_rows  # noqa: E402
-import seeds  # noqa: E402
 
 # (name, object, instructions and calls of an I/O with C, the same with Rust)
-FUNCTIONS = (
+FUNCTIONS: tuple[tuple[str, str, tuple[int, int], tuple[int, int]], ...] = (
     ("io_prep_write_fixed", "io_uring/rw.o", (10, 1), (10, 1)),
     ("c___iomap_dio_rw", counts.C_OBJECT, (400, 1), (0, 0)),
     ("direct_io::submit::submit", counts.RUST_OBJECT, (0, 0), (250, 1)),
@@ -34,14 +38,18 @@ ROW, RAW = "ext4/randwrite/fixedbufs/4k", "raw/randwrite/fixedbufs/4k"
 class Fake:
     """Stands for counts.Functions."""
 
-    at = {0: ("(no function)", ""), **{0x1000 + i: (name, where) for i, (name, where, *_) in enumerate(FUNCTIONS)}}
+    def __init__(self) -> None:
+        self.at = {0x1000 + i: (name, where) for i, (name, where, *_) in enumerate(FUNCTIONS)}
+        self.at[0] = ("(no function)", "")
 
 
-def write_run(folder, order=("c", "rust", "rust", "c"), ios=1000, wrong=False):
+def write_run(folder: Path, order: Sequence[str] = ("c", "rust", "rust", "c"), ios: int = 1000,
+              wrong: bool = False) -> None:
     """What a guest and the plugin leave of a raw row and an ext4 row."""
-    lines, windows = [], []
+    lines: list[str] = []
+    windows: list[dict[str, Any]] = []
 
-    def mark(counted):
+    def mark(counted: Mapping[int, tuple[int, int]]) -> int:
         number = sum(line.startswith("mark") for line in lines)
         lines.append(f"mark {number} {ios * 50} {ios}")
         lines.extend(f"{address:x} {n * ios} {calls * ios}" for address, (n, calls) in counted.items() if calls)
@@ -49,8 +57,9 @@ def write_run(folder, order=("c", "rust", "rust", "c"), ios=1000, wrong=False):
 
     for impl in order:
         mark({})
-        side = 3 if wrong else 2 + (impl == "rust")
-        windows.append({"impl": impl, "mark": mark({0x1000 + i: f[side] for i, f in enumerate(FUNCTIONS)})})
+        side = 1 if wrong or impl == "rust" else 0
+        counted = {0x1000 + i: both[side] for i, (_, _, *both) in enumerate(FUNCTIONS)}
+        windows.append({"impl": impl, "mark": mark(counted)})
     raw = [{"impl": "c", "mark": mark({0x1000: (10, 1)})}]
     run = {"rows": [{"id": RAW, "fio": ["fio"], "windows": raw}, {"id": ROW, "fio": ["fio"], "windows": windows}],
            "failures": [], "seconds": 3, "settings": {"repeats": 2, "window": 0.2},
@@ -60,16 +69,16 @@ def write_run(folder, order=("c", "rust", "rust", "c"), ios=1000, wrong=False):
 
 
 class Counted(unittest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.path = Path(self.folder.name)
 
-    def digest(self, **how):
+    def digest(self, **how: Any) -> tuple[dict[str, Any], list[Any]]:
         write_run(self.path, **how)
         return counts.digest([self.path], Fake(), "qemu")
 
-    def test_sums(self):
+    def test_sums(self) -> None:
         rows, _ = self.digest()
         row = rows[ROW]
         self.assertEqual(row["c"]["kernel"], 540)
@@ -80,16 +89,16 @@ class Counted(unittest.TestCase):
         self.assertEqual((row["c"]["user"], row["c"]["timer"], row["c"]["spread"]), (50, 1, 0))
         self.assertEqual(row["c"]["parts"][counts.ALLOCATION], 30)
 
-    def test_the_switch_must_have_worked(self):
+    def test_the_switch_must_have_worked(self) -> None:
         with self.assertRaisesRegex(ValueError, "the switch said c"):
             self.digest(wrong=True)
 
-    def test_no_io(self):
+    def test_no_io(self) -> None:
         row = next(row for row in bench_rows.all_rows("qemu") if row.id == ROW)
         with self.assertRaisesRegex(ValueError, "only 0 I/Os"):
             counts.window(row, (1, 1, {0x1001: (5, 1)}), Fake())
 
-    def test_dearer_raw_device_has_no_ratio(self):
+    def test_dearer_raw_device_has_no_ratio(self) -> None:
         write_run(self.path)
         text = (self.path / "counts").read_text().replace("1000 10000 1000", "1000 10000000 1000")
         (self.path / "counts").write_text(text)
@@ -98,15 +107,18 @@ class Counted(unittest.TestCase):
         (self.path / "run.json").write_text(json.dumps(run))
         self.assertNotIn("ratio", counts.digest([self.path], Fake(), "qemu")[0][ROW])
 
-    def test_parts(self):
+    def test_parts(self) -> None:
         for part, name, where in (
-                (counts.OWN, "whatever", "fs/iomap/direct_io_glue.o"), (counts.OWN, "kernel::iomap::x", "rust/kernel.o"),
-                (counts.ALLOCATION, "bio_alloc_bioset", "block/bio.o"), (counts.BLOCK, "submit_bio", "block/blk-core.o"),
-                (counts.MEMORY, "memcpy_orig", "arch/x86/lib/memcpy_64.o"), (counts.FILESYSTEM, "iomap_iter", "fs/iomap/iter.o"),
+                (counts.OWN, "whatever", "fs/iomap/direct_io_glue.o"),
+                (counts.OWN, "kernel::iomap::x", "rust/kernel.o"),
+                (counts.ALLOCATION, "bio_alloc_bioset", "block/bio.o"),
+                (counts.BLOCK, "submit_bio", "block/blk-core.o"),
+                (counts.MEMORY, "memcpy_orig", "arch/x86/lib/memcpy_64.o"),
+                (counts.FILESYSTEM, "iomap_iter", "fs/iomap/iter.o"),
                 (counts.URING, "aio_read", "fs/aio.o"), (counts.REST, "ktime_get", "kernel/time/timekeeping.o")):
             self.assertEqual(counts.part(name, where), part, name)
 
-    def test_report(self):
+    def test_report(self) -> None:
         rows, runs = self.digest()
         entries = count_report.in_order(rows)
         doc = {"rows": rows, "runs": runs, "config": {}, "git": {}, "date": "2026-01-01T00:00:00Z", "qemu": "11",
@@ -115,7 +127,7 @@ class Counted(unittest.TestCase):
         for words in ("no luck", "1 of 2 rows", "0.698"):
             self.assertIn(words, count_report.markdown(doc, entries, []))
 
-    def test_profile(self):
+    def test_profile(self) -> None:
         rows, _ = self.digest()
         entry = next(e for e in count_report.in_order(rows) if e["row"].id == ROW)
         text = by_function.table(entry)
@@ -124,7 +136,7 @@ class Counted(unittest.TestCase):
         # The greatest difference comes first.
         self.assertLess(text.index("c___iomap_dio_rw"), text.index("direct_io::submit"))
 
-    def test_shards(self):
+    def test_shards(self) -> None:
         rows = bench_rows.all_rows("qemu")
         halves = [count.shard(rows, f"{i}/2") for i in (0, 1)]
         self.assertEqual(sorted(row.id for half in halves for row in half), sorted(row.id for row in rows))
@@ -132,75 +144,69 @@ class Counted(unittest.TestCase):
 
 
 class Budget(unittest.TestCase):
-    figures = {ROW: {"own": 250.0, "added": 370.0, "made_of": {"direct_io::submit::submit": 250.0, "(allocation)": 20.0}}}
+    def setUp(self) -> None:
+        self.figures = {ROW: {"own": 250.0, "added": 370.0,
+                              "made_of": {"direct_io::submit::submit": 250.0, "(allocation)": 20.0}}}
 
-    def change(self, **new):
+    def change(self, **new: Any) -> dict[str, Any]:
         return {ROW: {**self.figures[ROW], **new}}
 
-    def verdicts(self, found):
+    def verdicts(self, found: dict[str, Any]) -> list[tuple[str, str]]:
         return [(verdict, said) for verdict, _, said in budget.check(self.figures, found)]
 
-    def test_file(self):
-        self.assertEqual(budget.parse(budget.text(self.figures)), self.figures)
-
-    def test_names_with_spaces(self):
+    def test_file(self) -> None:
         row = {ROW: {"own": 1.0, "added": 2.0, "made_of": {"<a::B as c::D<e>>::f": 1.0, "(memset, memcpy)": -3.5}}}
-        self.assertEqual(budget.parse(budget.text(row)), row)
+        for figures in (self.figures, row, {**self.figures, "b": row[ROW]}):
+            self.assertEqual(tomllib.loads(budget.text(figures)), figures)
 
-    def test_nonsense(self):
-        for line in ("a b c", f"{ROW} own x added 3", "    name 3"):
-            with self.assertRaisesRegex(ValueError, "line 1"):
-                budget.parse(line)
-
-    def test_ok(self):
+    def test_ok(self) -> None:
         self.assertEqual([v for v, _ in self.verdicts(self.change(own=252.0, added=367.0))], ["ok", "ok"])
 
-    def test_dearer(self):
+    def test_dearer(self) -> None:
         found = self.change(own=262.0, made_of={"direct_io::submit::submit": 262.0, "(allocation)": 40.0})
         (own, said), (added, _) = self.verdicts(found)
         self.assertEqual((own, added), ("FAIL", "ok"))
         self.assertIn("direct_io::submit::submit +12", said)
         self.assertNotIn("allocation", said)
 
-    def test_dearer_elsewhere(self):
+    def test_dearer_elsewhere(self) -> None:
         found = self.change(added=390.0, made_of={"direct_io::submit::submit": 250.0, "(allocation)": 40.0})
         self.assertEqual([v for v, _ in self.verdicts(found)], ["ok", "FAIL"])
         self.assertIn("(allocation) +20", self.verdicts(found)[1][1])
 
-    def test_better(self):
+    def test_better(self) -> None:
         self.assertEqual(self.verdicts(self.change(own=200.0))[0][0], "better")
 
-    def test_total(self):
+    def test_total(self) -> None:
         figures = {ROW: {"own": 250.0, "total": 18000.0, "made_of": {"x": 250.0}}}
-        self.assertEqual(budget.parse(budget.text(figures)), figures)
-        self.assertEqual([v for v, *_ in budget.check(figures, {ROW: {**figures[ROW], "total": 18300.0}})], ["ok", "FAIL"])
-        self.assertEqual([v for v, *_ in budget.check(figures, self.figures)], ["ok", "FAIL"])
+        for found in ({ROW: {**figures[ROW], "total": 18300.0}}, self.figures):
+            self.assertEqual([v for v, *_ in budget.check(figures, found)], ["ok", "FAIL"])
 
-    def test_new_row(self):
+    def test_new_row(self) -> None:
         self.assertEqual(next(budget.check({}, self.figures))[0], "FAIL")
 
-    def test_the_committed_file(self):
-        figures = budget.parse((HERE / "budget").read_text())
+    def test_the_committed_file(self) -> None:
+        figures = tomllib.loads((HERE / "budget").read_text())
         wanted = [row.id for row in bench_rows.select(bs="4k,16k", machine="qemu")[0] if row.fs != "raw"]
         self.assertEqual(sorted(figures), sorted(wanted))
 
 
 class Find(unittest.TestCase):
-    def test_words(self):
+    def test_words(self) -> None:
         found = bench_rows.find("ext4 overwrite 4k registered", "qemu")
         self.assertEqual([row.id for row in found], [ROW])
 
-    def test_unknown_word(self):
+    def test_unknown_word(self) -> None:
         with self.assertRaisesRegex(ValueError, "sideways"):
             bench_rows.find("ext4 sideways", "qemu")
 
-    def test_no_such_row(self):
+    def test_no_such_row(self) -> None:
         with self.assertRaisesRegex(ValueError, "no row"):
             bench_rows.find("ext4 bounce", "qemu")
 
 
 class Seeds(unittest.TestCase):
-    def test_tables(self):
+    def test_tables(self) -> None:
         """Every experiment finds the rows that it asks for."""
         side = {"kernel": 5000.0, "user": 500.0}
         results = seeds.Results({row.id: {"c": side, "rust": side} for row in bench_rows.all_rows("seeds")})
@@ -210,49 +216,49 @@ class Seeds(unittest.TestCase):
                 self.assertEqual(len(line), len(head), title)
             seeds.plain(head, lines)
 
-    def test_missing_row(self):
+    def test_missing_row(self) -> None:
         for title, _, head, lines in seeds.tables(seeds.Results({})):
             self.assertIn("failed", seeds.plain(head, lines), title)
 
 
 class Device(unittest.TestCase):
-    def refusal(self, name, name_of=device.name_of):
-        with mock.patch.object(device.os, "geteuid", return_value=0), \
+    def refusal(self, name: str, name_of: Callable[[str], str] = device.name_of) -> str:
+        with mock.patch("os.geteuid", return_value=0), \
                 mock.patch.object(device, "name_of", name_of), self.assertRaises(device.Refused) as caught:
             device.check(name, "")
         self.assertNotIn("\n", str(caught.exception))
         return str(caught.exception)
 
-    def test_not_root(self):
-        with mock.patch.object(device.os, "geteuid", return_value=1000), self.assertRaisesRegex(device.Refused, "sudo"):
+    def test_not_root(self) -> None:
+        with mock.patch("os.geteuid", return_value=1000), self.assertRaisesRegex(device.Refused, "sudo"):
             device.check("/dev/null", "")
 
-    def test_no_such_device(self):
+    def test_no_such_device(self) -> None:
         self.assertIn("No such file", self.refusal("/dev/nothing"))
 
-    def test_no_block_device(self):
+    def test_no_block_device(self) -> None:
         self.assertIn("no block device", self.refusal("/dev/null"))
 
-    def test_no_switch(self):
-        with mock.patch.object(device.load, "SWITCH", Path("/nowhere")):
+    def test_no_switch(self) -> None:
+        with mock.patch.object(load, "SWITCH", Path("/nowhere")):
             self.assertIn("CONFIG_IOMAP_DIO_COMPARE", self.refusal("/dev/x", name_of=lambda _: "x"))
 
-    def test_no_program(self):
-        with mock.patch.object(device.load, "SWITCH", Path("/")), mock.patch.object(device.shutil, "which", return_value=None):
+    def test_no_program(self) -> None:
+        with mock.patch.object(load, "SWITCH", Path("/")), mock.patch("shutil.which", return_value=None):
             self.assertIn("apt-get install fio", self.refusal("/dev/x", name_of=lambda _: "x"))
 
-    def test_one_line(self):
+    def test_one_line(self) -> None:
         done = subprocess.run([sys.executable, "-B", HERE / "device.py", "--device=/dev/nothing", "--results=/tmp"],
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertEqual(len(done.stderr.splitlines()), 1)
 
-    def test_percentiles(self):
+    def test_percentiles(self) -> None:
         bins = {1000: 98, 5000: 1, 90000: 1}
         self.assertEqual([device.percentile(bins, share) for share in (0.5, 0.99, 0.999)], [1, 5, 90])
         self.assertIsNone(device.percentile({}, 0.5))
 
-    def test_job_with_the_clock(self):
+    def test_job_with_the_clock(self) -> None:
         row = bench_rows.Row("ext4", "unwritten", "io_uring", "4k")
         job = device.latency_job(row, mock.Mock(path="/x", size=1 << 20, own=True))
         self.assertIn("--gtod_reduce=0", job)

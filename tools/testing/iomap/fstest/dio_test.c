@@ -1,48 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Direct I/O tests for a mounted file system. run.py beside this prepares the file system and
- * chooses the implementation in the kernel; see there for how the output is used.
+ * Direct I/O tests for a mounted file system. run.py beside this prepares the file system, chooses
+ * the implementation in the kernel and says in the environment what there is to test.
  *
  * One program does everything, because in a UML guest starting a process costs more than
  * thousands of I/Os.
  */
 #define _GNU_SOURCE
-#include <fnmatch.h>
-#include <getopt.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
+
+#include <kselftest_harness.h>
 
 #include "dio_test.h"
 
-struct env env = { .seed = 1, .scale = 100, .mem_align = SECTOR, .impl = "c" };
+struct env env;
 
 static const struct test_case *const all_cases[] = {
 	mix_cases, basic_cases, fault_cases, race_cases, error_cases,
 };
 
-enum { EXIT_PASS = 0, EXIT_FAIL = 1, EXIT_SKIP = 2 };
-
-/* Written by a child, read by the parent */
-static struct shared {
-	char reason[512];
-} *shared;
-
 static FILE *record;
-static const char *cur_case = "?", *manifest_path;
+static struct __test_metadata *current;
 
-static void finish(int code, const char *fmt, va_list ap)
+static __noreturn void finish(int code, const char *fmt, va_list ap)
 {
-	char buf[sizeof(shared->reason)];
+	struct __test_results *results = current->results;
 
-	vsnprintf(buf, sizeof(buf), fmt, ap);
 	/* Threads may fail together: one of the reasons is enough. */
-	if (!shared->reason[0])
-		memcpy(shared->reason, buf, sizeof(buf));
+	if (!results->reason[0])
+		vsnprintf(results->reason, sizeof(results->reason), fmt, ap);
 	if (record)
 		fflush(record);
 	_exit(code);
@@ -53,8 +42,7 @@ void fail(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	finish(EXIT_FAIL, fmt, ap);
-	abort();
+	finish(KSFT_FAIL, fmt, ap);
 }
 
 void skip(const char *fmt, ...)
@@ -62,8 +50,7 @@ void skip(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	finish(EXIT_SKIP, fmt, ap);
-	abort();
+	finish(KSFT_SKIP, fmt, ap);
 }
 
 void rec(const char *fmt, ...)
@@ -72,7 +59,7 @@ void rec(const char *fmt, ...)
 
 	if (!record)
 		return;
-	fprintf(record, "%s\t", cur_case);
+	fprintf(record, "%s\t", current->name);
 	va_start(ap, fmt);
 	vfprintf(record, fmt, ap);
 	va_end(ap);
@@ -301,7 +288,7 @@ void check_file(const char *name, const void *want, size_t len)
 
 void keep(const char *name)
 {
-	FILE *f = fopen(manifest_path, "a");
+	FILE *f = fopen(env.manifest, "a");
 	u64 size, h;
 
 	if (!f)
@@ -312,18 +299,14 @@ void keep(const char *name)
 }
 
 /* After the file system was mounted anew: is everything that was kept still there? */
-static int verify_manifest(void)
+static void remount(const void *arg)
 {
 	char name[128];
 	unsigned long long size, h;
 	int n = 0, bad = 0;
-	FILE *f = fopen(manifest_path, "r");
+	FILE *f = fopen(env.manifest, "r");
 
-	if (!f) {
-		printf("RESULT remount skip no case kept a file\n");
-		return 0;
-	}
-	while (fscanf(f, "%127s %llu %llx", name, &size, &h) == 3) {
+	while (f && fscanf(f, "%127s %llu %llx", name, &size, &h) == 3) {
 		u64 got_size, got = hash_path(path_of(name), &got_size);
 
 		n++;
@@ -333,77 +316,9 @@ static int verify_manifest(void)
 			       (unsigned long long)got_size, (unsigned long long)got, size, h);
 		}
 	}
-	if (bad)
-		printf("RESULT remount fail %d of %d files changed\n", bad, n);
-	else if (!n)
-		printf("RESULT remount skip no case kept a file\n");
-	else
-		printf("RESULT remount pass %d files\n", n);
-	return 0;
-}
-
-static u64 now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000ULL + ts.tv_nsec / 1000000;
-}
-
-static void run_case(const struct test_case *c, unsigned int timeout)
-{
-	static const char *const words[] = { "pass", "fail", "skip" };
-	u64 start = now_ms();
-	int status, code;
-	pid_t pid;
-
-	printf("START %s\n", c->name);
-	fflush(stdout);
-	memset(shared, 0, sizeof(*shared));
-	cur_case = c->name;
-	if (record)
-		fflush(record);
-
-	pid = fork();
-	if (!pid) {
-		c->fn(c->arg);
-		if (record)
-			fflush(record);
-		_exit(EXIT_PASS);
-	}
-	for (;;) {
-		pid_t ret = waitpid(pid, &status, WNOHANG);
-
-		if (ret == pid)
-			break;
-		if (now_ms() - start > timeout * 1000ULL) {
-			/* Where it hangs, for the console log */
-			write_str("/proc/sysrq-trigger", "w");
-			kill(pid, SIGKILL);
-			/* A task stuck in the kernel does not die: do not wait for it. */
-			usleep(500 * 1000);
-			waitpid(pid, &status, WNOHANG);
-			printf("RESULT %s fail timed out after %u s\n", c->name, timeout);
-			fflush(stdout);
-			return;
-		}
-		usleep(2000);
-	}
-	if (WIFSIGNALED(status)) {
-		code = EXIT_FAIL;
-		snprintf(shared->reason, sizeof(shared->reason), "killed by signal %d (%s)",
-			 WTERMSIG(status), strsignal(WTERMSIG(status)));
-	} else {
-		code = WEXITSTATUS(status);
-		if (code > EXIT_SKIP)
-			code = EXIT_FAIL;
-	}
-	for (char *p = shared->reason; *p; p++)
-		if (*p == '\n')
-			*p = ' ';
-	printf("RESULT %s %s %s\n", c->name, words[code], shared->reason);
-	printf("# %s took %llu ms\n", c->name, (unsigned long long)(now_ms() - start));
-	fflush(stdout);
+	if (!n)
+		skip("no case kept a file");
+	CHECK(!bad, "%d of %d files changed", bad, n);
 }
 
 static unsigned int queue_attr(const char *name, unsigned int otherwise)
@@ -422,20 +337,6 @@ static unsigned int queue_attr(const char *name, unsigned int otherwise)
 	return value;
 }
 
-/* Several patterns with commas in between; "" selects everything. */
-static bool selected(const char *name, const char *patterns)
-{
-	char buf[4096], *p = buf, *pat;
-
-	if (!*patterns)
-		return true;
-	snprintf(buf, sizeof(buf), "%s", patterns);
-	while ((pat = strsep(&p, ",")))
-		if (!fnmatch(pat, name, 0))
-			return true;
-	return false;
-}
-
 /* Are new files encrypted? */
 static bool is_encrypted(void)
 {
@@ -451,66 +352,33 @@ static bool is_encrypted(void)
 	return yes;
 }
 
-int main(int argc, char **argv)
+static u64 number(const char *name, u64 otherwise)
 {
-	static const struct option opts[] = {
-		{ "dir", 1, NULL, 'd' },	{ "disk", 1, NULL, 'D' },
-		{ "fstype", 1, NULL, 'f' },	{ "impl", 1, NULL, 'i' },
-		{ "seed", 1, NULL, 's' },	{ "scale", 1, NULL, 'S' },
-		{ "record", 1, NULL, 'r' },	{ "manifest", 1, NULL, 'm' },
-		{ "only", 1, NULL, 'o' },	{ "timeout", 1, NULL, 't' },
-		{ "reflink", 0, NULL, 'R' },	{ "list", 0, NULL, 'l' },
-		{ "verify", 0, NULL, 'v' },	{ }
-	};
-	const char *only = "", *record_path = NULL;
-	bool list = false, verify = false;
-	unsigned int timeout = 200;
-	struct stat st;
-	int opt;
+	const char *value = getenv(name);
 
-	while ((opt = getopt_long(argc, argv, "", opts, NULL)) != -1) {
-		switch (opt) {
-		case 'd': env.dir = optarg; break;
-		case 'D': env.disk = optarg; break;
-		case 'f': env.fstype = optarg; break;
-		case 'i': env.impl = optarg; break;
-		case 's': env.seed = strtoull(optarg, NULL, 0); break;
-		case 'S': env.scale = atoi(optarg); break;
-		case 'r': record_path = optarg; break;
-		case 'm': manifest_path = optarg; break;
-		case 'o': only = optarg; break;
-		case 't': timeout = atoi(optarg); break;
-		case 'R': env.reflink = true; break;
-		case 'l': list = true; break;
-		case 'v': verify = true; break;
-		default: return 2;
-		}
-	}
-	if (list) {
-		for (size_t i = 0; i < ARRAY_SIZE(all_cases); i++)
-			for (const struct test_case *c = all_cases[i]; c->name; c++)
-				printf("%s\n", c->name);
-		return 0;
-	}
-	if (!env.dir || !env.disk || !env.fstype || !manifest_path) {
-		fprintf(stderr, "dio_test: --dir, --disk, --fstype and --manifest are needed\n");
-		return 2;
-	}
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		      -1, 0);
-	if (verify)
-		return verify_manifest();
-	if (record_path) {
-		record = fopen(record_path, "a");
-		if (!record) {
-			fprintf(stderr, "dio_test: %s: %s\n", record_path, strerror(errno));
-			return 2;
-		}
-	}
-	if (stat(env.dir, &st)) {
-		fprintf(stderr, "dio_test: %s: %s\n", env.dir, strerror(errno));
-		return 2;
-	}
+	return value ? strtoull(value, NULL, 0) : otherwise;
+}
+
+/* What getenv() gives, and what can be seen of the file system */
+static void setup(void)
+{
+	const char *path = getenv("DIO_RECORD");
+	struct stat st;
+
+	env.disk = getenv("DIO_DISK");
+	env.fstype = getenv("DIO_FSTYPE");
+	env.impl = getenv("DIO_IMPL");
+	env.manifest = getenv("DIO_MANIFEST");
+	env.seed = number("DIO_SEED", 1);
+	env.scale = number("DIO_SCALE", 100);
+	env.reflink = number("DIO_REFLINK", 0);
+	if (!env.disk || !env.fstype || !env.impl || !env.manifest)
+		ksft_exit_fail_msg("DIO_DISK, DIO_FSTYPE, DIO_IMPL and DIO_MANIFEST are needed\n");
+	if (stat(env.dir, &st))
+		ksft_exit_fail_perror(env.dir);
+	record = path ? fopen(path, "a") : NULL;
+	if (path && !record)
+		ksft_exit_fail_perror(path);
 	env.blksz = st.st_blksize;
 	env.encrypted = is_encrypted();
 	env.strict = (!strncmp(env.fstype, "ext", 3) && !env.encrypted) ||
@@ -532,10 +400,45 @@ int main(int argc, char **argv)
 		env.mem_align = max(env.mem_align, env.blksz);
 	env.bounce = !strcmp(env.fstype, "xfs") && queue_attr("stable_writes", 0);
 	printf("# block size %u, memory alignment %u\n", env.blksz, env.mem_align);
+}
+
+/* In the process of the case */
+static void run_case(struct __test_metadata *t, struct __fixture_variant_metadata *variant)
+{
+	const struct test_case *c = t->variant;
+
+	current = t;
+	if (!env.dir)
+		fail("DIO_DIR, the mount point, is needed");
+	c->fn(c->arg);
+	if (record)
+		fflush(record);
+}
+
+/* As TEST() does, but with a name that may have dashes, and an argument. */
+static void add_case(const struct test_case *c)
+{
+	struct __test_metadata *t = calloc(1, sizeof(*t));
+
+	t->name = c->name;
+	t->fn = run_case;
+	t->fixture = &_fixture_global;
+	t->termsig = -1;
+	t->timeout = number("DIO_TIMEOUT", 200);
+	t->variant = c;
+	__register_test(t);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test_case remount_case = { "remount", remount, NULL };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all_cases); i++)
 		for (const struct test_case *c = all_cases[i]; c->name; c++)
-			if (selected(c->name, only))
-				run_case(c, timeout);
-	return 0;
+			add_case(c);
+	add_case(&remount_case);
+	env.dir = getenv("DIO_DIR");
+	if (env.dir)
+		setup();
+	return test_harness_run(argc, argv);
 }

@@ -2,10 +2,10 @@
 /*
  * Direct I/O tests for a mounted file system: what the case files share.
  *
- * Every case runs in its own child process, so a case ends by calling fail(), skip() or by
- * returning. What a case observes goes two ways: it is checked here, and it is written with rec()
- * to a record that the caller compares between the two implementations. Only facts that do not
- * depend on timing may be recorded.
+ * The harness of kselftest runs every case in its own process, so a case ends by calling fail(),
+ * skip() or by returning. What a case observes goes two ways: it is checked here, and it is
+ * written with rec() to a record that the caller compares between the two implementations. Only
+ * facts that do not depend on timing may be recorded.
  */
 #ifndef DIO_TEST_H
 #define DIO_TEST_H
@@ -22,6 +22,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <kselftest.h>
+
 typedef uint8_t u8;
 typedef uint32_t u32;
 typedef uint64_t u64;
@@ -30,16 +32,16 @@ typedef int64_t s64;
 #define SECTOR		512U
 #define KiB		1024U
 #define MiB		(1024U * 1024U)
-#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define min(a, b)	({ __auto_type _a = (a); __auto_type _b = (b); _a < _b ? _a : _b; })
 #define max(a, b)	({ __auto_type _a = (a); __auto_type _b = (b); _a > _b ? _a : _b; })
 
-/* What the tests are told or find out about the file system under test. */
+/* What the tests are told (DIO_DIR and so on) or find out about the file system under test. */
 struct env {
 	const char *dir;	/* mount point */
 	const char *disk;	/* name below /sys/block */
 	const char *fstype;
 	const char *impl;	/* "c", "rust" or "both" */
+	const char *manifest;	/* where keep() notes a file */
 	u64 seed;
 	u32 scale;		/* percent of the usual amount of work */
 	u32 blksz;		/* file system block size */
@@ -58,6 +60,7 @@ struct env {
 	bool reflink;
 	bool bounce;		/* XFS copies through memory of its own */
 };
+
 extern struct env env;
 
 struct test_case {
@@ -65,13 +68,14 @@ struct test_case {
 	void (*fn)(const void *arg);
 	const void *arg;
 };
+
 extern const struct test_case mix_cases[], basic_cases[], fault_cases[], race_cases[],
 	error_cases[];
 
 /* dio_test.c */
-__attribute__((noreturn, format(printf, 1, 2))) void fail(const char *fmt, ...);
-__attribute__((noreturn, format(printf, 1, 2))) void skip(const char *fmt, ...);
-__attribute__((format(printf, 1, 2))) void rec(const char *fmt, ...);
+__noreturn __printf(1, 2) void fail(const char *fmt, ...);
+__noreturn __printf(1, 2) void skip(const char *fmt, ...);
+__printf(1, 2) void rec(const char *fmt, ...);
 #define CHECK(cond, fmt, ...)						\
 	do {								\
 		if (!(cond))						\
@@ -113,6 +117,7 @@ enum engine_kind {
 	ENG_URING_POLL,		/* registered buffers on a polled ring */
 	ENG_NR,
 };
+
 extern const char *const engine_names[ENG_NR];
 
 #define ENG_DEPTH	8

@@ -2,31 +2,31 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests of what reads results: run.py here and report.py above."""
 
+import argparse
 import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import types
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.dirname(HERE)]
-
-# pylint: disable=wrong-import-position
-import report
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import run
+
+import ktap
+import report
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CASES = ["mix-sync", "mix-io_uring", "flip", "holes"]
 
 
 class Plan(unittest.TestCase):
-    CASES = ["mix-sync", "mix-io_uring", "flip", "holes"]
-
-    def names(self, impls, *patterns):
-        runs, diffs = run.plan(self.CASES, impls, list(patterns))
+    def names(self, impls: list[str], *patterns: str) -> set[str]:
+        runs, diffs = run.plan(CASES, impls, patterns)
         return {f"{c.name}/{i}/{case}" for c, i, cases in runs for case in cases} | diffs
 
-    def test_everything(self):
+    def test_everything(self) -> None:
         names = self.names(["rust", "c"])
         self.assertIn("ext4-4k/rust/mix-sync", names)
         self.assertIn("xfs-bounce/c/fsck", names)
@@ -35,46 +35,36 @@ class Plan(unittest.TestCase):
         self.assertNotIn("xfs/c/flip", names)
         self.assertNotIn("diff/xfs/fsck", names)
 
-    def test_one_implementation_has_no_diff(self):
+    def test_one_implementation_has_no_diff(self) -> None:
         names = self.names(["c"])
         self.assertIn("ext4-4k/c/mix-sync", names)
         self.assertFalse([n for n in names if n.startswith("diff/") or "/both/" in n])
 
-    def test_glob(self):
+    def test_glob(self) -> None:
         self.assertEqual(self.names(["rust", "c"], "ext4-4k/rust/mix*"),
                          {"ext4-4k/rust/mix-sync", "ext4-4k/rust/mix-io_uring"})
 
-    def test_part_of_a_name(self):
+    def test_part_of_a_name(self) -> None:
         self.assertEqual(self.names(["rust", "c"], "ext4-1k/rust/holes"), {"ext4-1k/rust/holes"})
 
-    def test_diff_needs_both(self):
+    def test_diff_needs_both(self) -> None:
         self.assertEqual(self.names(["rust", "c"], "diff/xfs/holes"),
                          {"xfs/rust/holes", "xfs/c/holes", "diff/xfs/holes"})
 
-    def test_no_match(self):
+    def test_no_match(self) -> None:
         self.assertEqual(self.names(["rust", "c"], "no-such-test"), set())
 
-    def test_smoke_configuration(self):
+    def test_smoke_configuration(self) -> None:
         self.assertNotIn("ext2/rust/mix-io_uring", self.names(["rust", "c"]))
 
 
-class Lines(unittest.TestCase):
-    def test_lines(self):
-        self.assertEqual(run.parse_line("START mix-sync\n"), ("start", "mix-sync"))
-        self.assertEqual(run.parse_line("RESULT a pass \n"), ("result", "a", "pass", ""))
-        self.assertEqual(run.parse_line("RESULT a fail op 3: read of 5: -5\n"),
-                         ("result", "a", "fail", "op 3: read of 5: -5"))
-        self.assertEqual(run.parse_line("# a took 17 ms\n"), ("time", "a", 17))
-        self.assertIsNone(run.parse_line("# block size 4096\n"))
-        self.assertIsNone(run.parse_line("RESULT a maybe\n"))
-        self.assertIsNone(run.parse_line("\n"))
-
-    def test_switch(self):
+class Words(unittest.TestCase):
+    def test_switch(self) -> None:
         for text in ("rust\n", "[rust] c\n"):
             self.assertEqual(run.switch_value(text), "rust")
         self.assertEqual(run.switch_value("rust [c]\n"), "c")
 
-    def test_trace_caller(self):
+    def test_trace_caller(self) -> None:
         trace = ("# tracer: nop\n"
                  " python3-33 [000] ..... 1.0: iomap_iter: dev 252:0 ino 0xd pos 0x0 length 0x1000"
                  " status 0 flags WRITE ops ext4_iomap_ops caller __iomap_dio_rw+0x1a/0x30\n")
@@ -83,15 +73,14 @@ class Lines(unittest.TestCase):
 
 
 class Compare(unittest.TestCase):
-    def test_compare(self):
+    def test_compare(self) -> None:
         self.assertEqual(run.compare(["a", "b"], ["a", "b"]), "")
         self.assertIn("line 2", run.compare(["a", "b"], ["a", "c"]))
         self.assertIn("Rust 1", run.compare(["a", "b"], ["a"]))
 
-    def test_diff_of_records(self):
+    def test_diff_of_records(self) -> None:
         with tempfile.TemporaryDirectory() as out:
-            args = types.SimpleNamespace(out=out)
-            runner = run.Runner(args, None)
+            runner = run.Runner(argparse.Namespace(out=out), run.Devices())
             for impl, facts in (("c", "write -> 512"), ("rust", "write -> -14")):
                 with open(f"{out}/xfs.{impl}.record", "w", encoding="ascii") as f:
                     f.write(f"mix\t{facts}\nsame\tx\n")
@@ -109,7 +98,7 @@ class Compare(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
-    def test_check(self):
+    def test_check(self) -> None:
         results = report.parse_check("noise\nok patches (3 in order)\nFAIL clippy: 2 warnings\n"
                                      "not ok exports one is missing\nskip off: no tree\n")
         self.assertEqual([(r["name"], r["status"], r["reason"]) for r in results],
@@ -118,7 +107,7 @@ class Report(unittest.TestCase):
                           ("check/exports", "fail", "one is missing"),
                           ("check/off", "skip", "no tree")])
 
-    def test_guest_that_died(self):
+    def test_guest_that_died(self) -> None:
         text = "\n".join(json.dumps(x) for x in (
             {"start": "a/c/x"}, {"name": "a/c/x", "status": "pass"}, {"start": "a/c/y"}))
         results = {r["name"]: r for r in report.parse_fstest(text + '\n{"name": "a/')}
@@ -126,44 +115,43 @@ class Report(unittest.TestCase):
         self.assertEqual(results["a/c/y"]["status"], "fail")
         self.assertEqual(results["guest-0/fstest"]["status"], "fail")
 
-    def test_guest_that_finished(self):
+    def test_guest_that_finished(self) -> None:
         text = '{"start": "a"}\n{"name": "a", "status": "skip", "reason": "r"}\n{"done": true}\n'
         self.assertEqual([(r["name"], r["status"]) for r in report.parse_fstest(text)],
                          [("a", "skip")])
 
-    def test_nothing_at_all(self):
+    def test_nothing_at_all(self) -> None:
         self.assertEqual(report.parse_fstest("")[0]["status"], "fail")
 
-    def test_kunit(self):
-        def node(name, status, subtests=(), log=()):
-            return types.SimpleNamespace(name=name, subtests=list(subtests), log=list(log),
-                                         status=types.SimpleNamespace(name=status))
-        tree = node("", "FAILURE", [
-            node("other", "FAILURE", [node("x", "FAILURE")]),
-            node("rust_iomap_plan", "SUCCESS", [node("align", "SUCCESS"),
-                                                node("later", "SKIPPED")]),
-            node("iomap_dio_rw", "FAILURE", [node("zero", "FAILURE", log=["# zero: expected 1"]),
-                                             node("hang", "TEST_CRASHED")]),
-            node("iomap_dio_empty", "NO_TESTS")])
-        self.assertEqual([(r["name"], r["status"]) for r in report.walk_kunit(tree)],
-                         [("kunit/rust_iomap_plan/align", "pass"),
-                          ("kunit/rust_iomap_plan/later", "skip"),
-                          ("kunit/iomap_dio_rw/zero", "fail"),
-                          ("kunit/iomap_dio_rw/hang", "fail"),
-                          ("kunit/iomap_dio_empty", "fail")])
+    def test_kunit(self) -> None:
+        def suite(name: str, line: int, *cases: ktap.Test) -> ktap.Test:
+            return ktap.Test(name, "fail", "no result", [], line, list(cases))
+        suites = [suite("other", 9, ktap.Test("x", "fail")),
+                  suite("rust_iomap_plan", 9, ktap.Test("align", "pass"), ktap.Test("later", "skip")),
+                  suite("iomap_dio_rw", 0, ktap.Test("zero", "fail", "expected 1"),
+                        ktap.Test("hang", "crash")),
+                  suite("iomap_dio_empty", 9)]
+        self.assertEqual([(r["name"], r["status"], r["reason"])
+                          for r in report.kunit_results(suites)],
+                         [("kunit/rust_iomap_plan/align", "pass", ""),
+                          ("kunit/rust_iomap_plan/later", "skip", "skipped by the test"),
+                          ("kunit/iomap_dio_rw/zero", "fail", "expected 1"),
+                          ("kunit/iomap_dio_rw/hang", "fail", ""),
+                          ("kunit/iomap_dio_rw", "fail", "no result"),
+                          ("kunit/iomap_dio_empty", "fail", "no result")])
 
-    def test_lockdep(self):
+    def test_lockdep(self) -> None:
         self.assertEqual(report.lockdep_result(" debug_locks:    1\n")["status"], "pass")
         self.assertEqual(report.lockdep_result(" debug_locks:    0\n")["status"], "fail")
         self.assertEqual(report.lockdep_result("")["status"], "fail")
 
-    def test_splat(self):
+    def test_splat(self) -> None:
         self.assertEqual(report.splat_result("")["status"], "pass")
         found = report.splat_result("/a/console.log:7: the kernel complains:\n    WARNING: x\n", 1)
         self.assertEqual((found["name"], found["status"], found["reason"]),
                          ("console-1/splat", "fail", "line 7: WARNING: x"))
 
-    def test_splat_scanner(self):
+    def test_splat_scanner(self) -> None:
         """splat.sh itself: it speaks, and does not cry wolf."""
         quiet = ("[ 1.0] EXT4-fs (nullb0): mounted filesystem\n"
                  "[ 1.1] Page cache invalidation failure on direct I/O.  Possible data corruption\n")
@@ -178,7 +166,7 @@ class Report(unittest.TestCase):
             self.assertEqual(report.splat_result(p.stdout)["status"],
                              "fail" if text else "pass")
 
-    def test_lost_timer(self):
+    def test_lost_timer(self) -> None:
         """A processor of UML that loses its timer is noted; a loop in the path is a complaint."""
         stall = ("[ 9.7] rcu: INFO: rcu_sched detected stalls on CPUs/tasks:\n"
                  "[ 9.7] rcu: \t(detected by 0, t=2602 jiffies, g=9129, q=12 ncpus=2)\n"
@@ -192,14 +180,14 @@ class Report(unittest.TestCase):
         self.assertEqual((busy.returncode, report.splat_result(busy.stdout)["status"]), (1, "fail"))
 
     @staticmethod
-    def scan(text):
+    def scan(text: str) -> subprocess.CompletedProcess[str]:
         with tempfile.NamedTemporaryFile("w", suffix=".log") as f:
             f.write(text)
             f.flush()
             return subprocess.run([os.path.join(os.path.dirname(HERE), "splat.sh"), f.name],
                                   stdout=subprocess.PIPE, text=True, check=False)
 
-    def test_last_line_is_alone(self):
+    def test_last_line_is_alone(self) -> None:
         out = io.StringIO()
         report.print_report([report.result("a", "pass"), report.result("b/x", "fail", "why\nnot"),
                              report.result("c/1/s", "skip", "no disk"),

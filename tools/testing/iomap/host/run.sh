@@ -4,6 +4,9 @@
 # each, on stdout, and fails if one failed. What cargo said is in $HOST_LOG.
 #
 #   run.sh [loom] [proptest]
+#
+# mutants.sh has it test another checkout, $HOST_PROJECT (a path in the root), with fewer models: they
+# show all of its mistakes in a small part of the time.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 need_root "$@"
@@ -12,7 +15,10 @@ need_root "$@"
 "$IOMAP_DIR/root.sh"
 mkdir -p "$CACHE/run"
 log=${HOST_LOG:-$CACHE/run/host.log}
-failed=0
+failed=0 minutes=15 words=() options=()
+if [ -n "${HOST_PROJECT:-}" ]; then
+	minutes=5 words=(IOMAP_HOST_FEW=1) options=(--config profile.release.package.iomap-host.opt-level=1)
+fi
 
 # Nothing is written to the checkout.
 cargo()
@@ -20,8 +26,9 @@ cargo()
 	local command=$1
 
 	shift
-	in_root env CARGO_HOME=/cache/cargo CARGO_TARGET_DIR=/cache/host-target CARGO_TERM_COLOR=never \
-		timeout 900 cargo "$command" --locked --manifest-path /project/tools/testing/iomap/host/Cargo.toml "$@" </dev/null
+	in_root env CARGO_HOME=/cache/cargo CARGO_TARGET_DIR=/cache/host-target CARGO_TERM_COLOR=never "${words[@]}" \
+		timeout ${minutes}m cargo "$command" --locked "${options[@]}" \
+		--manifest-path "${HOST_PROJECT:-/project}/tools/testing/iomap/host/Cargo.toml" "$@" </dev/null
 }
 
 # The first error in the log, in one line with what follows it.
@@ -64,7 +71,7 @@ for t; do
 		names=$(sed -n "s/^test $tests\(.*\) \.\.\. FAILED.*/\1/p" "$log.$t" | paste -sd ' ')
 		[ -n "$names" ] || names=$(sed -n "s/^test $tests\([a-z_0-9]*\) .*/\1/p" "$log.$t" | tail -n 1)
 		said=$(grep -aA 1 -m 1 'panicked at' "$log.$t" | tail -n 1 || :)
-		[ $status -ne 124 ] || said="no end after 15 minutes"
+		[ $status -ne 124 ] || said="no end after $minutes minutes"
 		echo "FAIL host-$t: ${names:-no test ran}: ${said:-cargo ended with status $status}"
 	fi
 	rm -f "$log.$t"

@@ -3,56 +3,55 @@
 """The wrong edits of list.toml: reads them, makes them, and judges what a kernel said of one.
 
   mutants.py check LIST ROOT                 does each edit apply to the sources in ROOT?
-  mutants.py names LIST [--quick] [PATTERN...]   the names that match, in the order to run them
+  mutants.py names LIST [--quick] [PATTERN...]   those that match, in the order to run them: "TESTS NAME"
   mutants.py apply LIST PRISTINE TREE [NAME] TREE's files are those of PRISTINE, but for the edit
-  mutants.py baseline CONSOLE STATUS OUT     what the kernel without an edit has passed
-  mutants.py judge CONSOLE STATUS BASELINE   "caught BY" or "survived"
-  mutants.py record RESULTS NAME OUTCOME SECONDS [BY]   adds a line to the results
-  mutants.py report LIST RESULTS BASELINE OUT report.md and mutants.json; the last line
+  mutants.py baseline CONSOLE STATUS KUNIT OUT   what the kernel without an edit has passed
+  mutants.py judge CONSOLE STATUS KUNIT BASELINE "caught BY" or "survived"; KUNIT is tools/testing/kunit
+  mutants.py record RESULTS NAME SECONDS OUTCOME [BY]   adds a line to the results
+  mutants.py report LIST RESULTS BASELINE OUT    report.md and mutants.json; the last line
 
 `make mutants` runs these, see mutants.sh.
 """
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import ktap  # noqa: E402
 from only import matches  # noqa: E402
 
-SPLAT = os.path.join(os.path.dirname(HERE), "splat.sh")
+# Who has to notice, in the order to run: the tests in the kernel, or one of those on the host.
+TESTS = ("kernel", "loom", "proptest")
 # What proves something. The others run as well, and may catch as well.
 SUITES = ("iomap_dio_scripts", "iomap_dio_fuzz")
-FIELDS = {"file", "breaks", "old", "new", "equivalent"}
 
 
 class ListError(Exception):
     """Something is wrong with the list, not with the code."""
 
 
+@dataclass(frozen=True)
 class Mutant:
     """One wrong edit."""
 
-    def __init__(self, name, fields):
-        unknown = set(fields) - FIELDS
-        if unknown:
-            raise ListError(f"mutant {name}: there is no such field: {', '.join(sorted(unknown))}")
-        for field in ("file", "breaks", "old"):
-            if not str(fields.get(field, "")).strip():
-                raise ListError(f"mutant {name}: {field} is missing")
-        self.name = name
-        self.file = fields["file"]
-        self.breaks = fields["breaks"]
-        self.old = fields["old"]
-        self.new = fields.get("new", "")
-        self.equivalent = fields.get("equivalent", "")
+    tests: str
+    file: str
+    name: str
+    breaks: str
+    old: str
+    new: str = ""
+    equivalent: str = ""
 
-    def edit(self, text):
+    def edit(self, text: str) -> str:
         """The text of the file with the edit made."""
         found = pattern(self.old).findall(text)
         if len(found) != 1:
@@ -65,40 +64,41 @@ class Mutant:
         return edited
 
 
-def pattern(old):
+Mutants = dict[str, Mutant]
+
+
+def pattern(old: str) -> re.Pattern[str]:
     """Matches `old` however it is laid out, and whatever comments stand between its words."""
     gap = r"(?:\s|//[^\n]*(?=\n))+"
     return re.compile(gap.join(re.escape(word) for word in old.split()))
 
 
-def read_list(path):
+def read_list(path: Path) -> Mutants:
     """All mutants, by name, in the order of the list."""
+    out: Mutants = {}
     try:
-        with open(path, "rb") as f:
-            tables = tomllib.load(f)
-    except tomllib.TOMLDecodeError as e:
+        tables = tomllib.loads(path.read_text())
+        for tests, file, name, fields in ((tests, file, *entry) for tests, files in tables.items()
+                                          for file, entries in files.items() for entry in entries.items()):
+            if tests not in TESTS:
+                raise ListError(f"mutant {name}: there are tests in {', '.join(TESTS)}, but none in {tests}")
+            if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) or name in out:
+                raise ListError(f"mutant {name}: a name is small letters, digits and single dashes, and is there once")
+            if not (2 <= len(fields) <= 4 and all(isinstance(f, str) for f in fields) and fields[0] and fields[1]):
+                raise ListError(f"mutant {name}: wanted are what it breaks, what is there, what is put there, "
+                                "and perhaps why nobody can tell")
+            out[name] = Mutant(tests, file, name, *fields)
+    except (tomllib.TOMLDecodeError, AttributeError, TypeError) as e:
         raise ListError(f"{path}: {e}") from e
-    for name, fields in tables.items():
-        if not isinstance(fields, dict):
-            raise ListError(f"{path}: {name} is outside of any mutant")
-        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
-            raise ListError(f"mutant {name}: a name is small letters, digits and single dashes")
-    return {name: Mutant(name, fields) for name, fields in tables.items()}
+    return out
 
 
-def slurp(path):
-    with open(path, encoding="utf-8", errors="replace") as f:
-        return f.read()
-
-
-def check(mutants, root):
+def check(mutants: Mutants, root: Path) -> list[str]:
     """What is wrong with the list, a line each."""
-    errors, texts = [], {}
+    errors = []
     for m in mutants.values():
         try:
-            if m.file not in texts:
-                texts[m.file] = slurp(os.path.join(root, m.file))
-            m.edit(texts[m.file])
+            m.edit((root / m.file).read_text())
         except OSError as e:
             errors.append(f"mutant {m.name}: {m.file}: {e.strerror}")
         except ListError as e:
@@ -106,299 +106,215 @@ def check(mutants, root):
     return errors
 
 
-def select(mutants, patterns=(), quick=False):
-    """The names to run: a pattern is a glob over the whole name or a part of it.
+def select(mutants: Mutants, patterns: Sequence[str] = (), quick: bool = False) -> list[Mutant]:
+    """What to run.
 
     Edits of the kernel crate come last: each makes that crate be compiled again, and so does the
     first one after it that leaves it alone.
     """
-    names = [n for n in mutants if matches(n, patterns)]
-    if quick:
-        names = names[::3]
-    return sorted(names, key=lambda n: mutants[n].file.startswith("rust/"))
+    some = [m for m in mutants.values() if matches(m.name, patterns)][::3 if quick else 1]
+    return sorted(some, key=lambda m: (TESTS.index(m.tests), m.file.startswith("rust/")))
 
 
-def write_if_changed(path, text):
-    """Leaves a file alone, and its time, that has this text already."""
-    try:
-        if slurp(path) == text:
-            return
-    except OSError:
-        pass
-    with open(path + ".tmp", "w", encoding="utf-8") as f:
-        f.write(text)
-    os.replace(path + ".tmp", path)
-
-
-def apply(mutants, pristine, tree, name=None):
-    """Makes the edit, and undoes whichever was made before."""
+def apply(mutants: Mutants, pristine: Path, tree: Path, name: str | None = None) -> None:
+    """Makes the edit, and undoes whichever was made before. A file that stays as it is keeps its time."""
     if name is not None and name not in mutants:
         raise ListError(f"there is no mutant {name}")
     for file in {m.file for m in mutants.values()}:
-        text = slurp(os.path.join(pristine, file))
+        text = (pristine / file).read_text()
         if name is not None and mutants[name].file == file:
             text = mutants[name].edit(text)
-        write_if_changed(os.path.join(tree, file), text)
+        if (tree / file).read_text() != text:
+            partial = tree / (file + ".tmp")
+            partial.write_text(text)
+            partial.rename(tree / file)
 
 
 # --- What a kernel has said ---
 
-LINE = re.compile(r"^\[ *\d+\.\d+\](?:\[[^\]]*\])? ?(.*)$")
-RESULT = re.compile(r"^( *)(ok|not ok) \d+ ?(?:- )?(.*)$")
-SUBTEST = re.compile(r"^( *)# Subtest: (.+)$")
-COMPLAINT = re.compile(r":(\d+): the kernel complains:$")
-
-
 class Tests:
-    """The test cases in a console log, as far as it goes.
+    """The test cases in a console log, as far as it goes; results of suites only repeat theirs."""
 
-    Results of suites are left out, they only repeat what their cases say.
-    """
+    def __init__(self, console: Path, kunit: str) -> None:
+        tests = [both for suite in ktap.read(str(console), kunit) for both in suite.walk()]
+        self.results = [(name, t) for name, t in tests if "/" in name and t.line]
+        self.unfinished = [name for name, t in tests if not t.line]
+        self.passed = {name for name, t in self.results if t.status in ("pass", "skip")}
+        self.failed = [(t.line, name) for name, t in self.results if t.status == "fail"]
 
-    def __init__(self, text):
-        self.results = []       # (line number, name, passed)
-        self.begun = []         # (line number, name of a suite or of a case with parameters)
-        stack = []              # (indentation of the results inside, name)
-        for number, line in enumerate(text.splitlines(), 1):
-            m = LINE.match(line.rstrip("\r"))
-            line = m.group(1) if m else line.rstrip("\r")
-            m = SUBTEST.match(line)
-            if m:
-                depth = len(m.group(1))
-                stack = [s for s in stack if s[0] < depth] + [(depth, m.group(2))]
-                self.begun.append((number, "/".join(s[1] for s in stack)))
-                continue
-            m = RESULT.match(line)
-            if not m or not m.group(1):
-                continue
-            depth = len(m.group(1))
-            name = re.sub(r" *#.*$", "", m.group(3)).strip()
-            path = [s[1] for s in stack if s[0] <= depth] + [name]
-            # A case with parameters ends with a result of its own name.
-            stack = [s for s in stack if s[0] <= depth]
-            self.results.append((number, "/".join(path), m.group(2) == "ok"))
-
-    def passed(self):
-        return {name for _, name, ok in self.results if ok}
-
-    def first_failure(self):
-        return next(((number, name) for number, name, ok in self.results if not ok), None)
-
-    def around(self, number):
-        """The case that was running at a line: the one whose result comes next."""
-        for at, name, _ in self.results:
-            if at > number:
-                return name
-        begun = [name for at, name in self.begun if at < number]
-        done = [name for at, name, _ in self.results if at < number]
-        if not begun:
-            return ""
-        if done and done[-1].startswith(begun[-1] + "/"):
-            return f"{begun[-1]}, after {done[-1].rsplit('/', 1)[-1]}"
-        return begun[-1]
+    def around(self, number: int) -> str:
+        """The case that was running at a line, as " (in CASE)": the one whose result comes next."""
+        where = next((name for name, t in self.results if t.line > number), "")
+        if not where and self.unfinished:
+            where = self.unfinished[0]
+            if self.results and self.results[-1][0].startswith(where + "/"):
+                where += ", after " + self.results[-1][0].rsplit("/", 1)[-1]
+        return f" (in {where})" if where else ""
 
 
-def first_complaint(console):
-    """The line number of the first complaint of the kernel and what it says, or None."""
-    out = subprocess.run(["bash", SPLAT, console], stdout=subprocess.PIPE, check=False,
-                         encoding="utf-8", errors="replace").stdout
-    lines = out.splitlines()
-    m = COMPLAINT.search(lines[0]) if lines else None
-    if not m:
-        return None
-    what = lines[1].strip() if len(lines) > 1 else "?"
-    m2 = LINE.match(what)
-    return int(m.group(1)), (m2.group(1) if m2 else what).strip()
+def first_complaint(console: Path) -> tuple[int, str] | None:
+    """The line number of the first complaint of the kernel, and what it says."""
+    said = subprocess.run(["bash", HERE.parent / "splat.sh", console], stdout=subprocess.PIPE, check=False,
+                          encoding="utf-8", errors="replace").stdout
+    m = re.search(r":(\d+): the kernel complains:\n *(?:\[ *\d+\.\d+\](?:\[[^\]]*\])?)? *(.*)", said)
+    return (int(m[1]), m[2].strip()) if m else None
 
 
-def judge(console, status, baseline):
-    """How the mutant was caught, or None.
+def judge(console: Path, status: int, kunit: str, cases: Iterable[str]) -> str:
+    """Who noticed; nothing if nobody did.
 
     `status` is that of the guest: 124 if it did not come to an end in time, 125 if it came to one
     too early, 0 if it went all the way.
     """
-    tests = Tests(slurp(console))
-    failure, complaint = tests.first_failure(), first_complaint(console)
-    if failure and (not complaint or failure[0] < complaint[0]):
-        return failure[1]
+    tests, complaint = Tests(console, kunit), first_complaint(console)
+    if tests.failed and (not complaint or tests.failed[0][0] < complaint[0]):
+        return tests.failed[0][1]
     if complaint:
-        number, what = complaint
-        where = tests.around(number)
-        return f"splat: {what}" + (f" (in {where})" if where else "")
-    last = tests.around(sys.maxsize)
-    where = f" (in {last})" if last else ""
+        return f"splat: {complaint[1]}{tests.around(complaint[0])}"
     if status == 124:
-        return f"hang{where}"
+        return f"hang{tests.around(sys.maxsize)}"
     if status != 0:
-        return f"crash: the kernel ended with status {status}{where}"
-    missing = sorted(set(baseline["cases"]) - tests.passed())
+        return f"crash: the kernel ended with status {status}{tests.around(sys.maxsize)}"
+    missing = sorted(set(cases) - tests.passed)
     if missing:
         return f"not run: {missing[0]}" + (f" and {len(missing) - 1} more" if missing[1:] else "")
-    return None
+    return ""
 
 
-def make_baseline(console, status):
+def make_baseline(console: Path, status: int, kunit: str) -> list[str]:
     """What the kernel without an edit has passed; an error if it is not fit to prove anything."""
-    tests = Tests(slurp(console))
-    bad = judge(console, status, {"cases": []})
+    bad = judge(console, status, kunit, ())
     if bad:
         raise ListError(f"the kernel without an edit fails: {bad}")
-    cases = sorted(tests.passed())
+    cases = sorted(Tests(console, kunit).passed)
     for suite in SUITES:
         if not any(name.startswith(suite + "/") for name in cases):
             raise ListError(f"the kernel has no test suite {suite}: is CONFIG_IOMAP_DIO_KUNIT_TEST on?")
-    return {"cases": cases}
+    return cases
 
 
 # --- The report ---
 
-def outcomes(mutants, results):
+Row = dict[str, Any]
+
+
+def outcomes(mutants: Mutants, results: Iterable[Row]) -> list[Row]:
     """The results with what the list says; `outcome` is caught, survived, equivalent or error."""
     rows = []
     for r in results:
         m = mutants[r["name"]]
-        outcome = r["outcome"]
-        if outcome == "survived" and m.equivalent:
-            outcome = "equivalent"
-        rows.append({"name": m.name, "file": m.file, "breaks": m.breaks, "outcome": outcome,
-                     "by": m.equivalent if outcome == "equivalent" else r.get("by", ""),
-                     "claimed_equivalent": bool(m.equivalent), "seconds": r.get("seconds", 0)})
+        row = {"name": m.name, "tests": m.tests, "file": m.file, "breaks": m.breaks,
+               "claimed_equivalent": bool(m.equivalent), **r}
+        if r["outcome"] == "survived" and m.equivalent:
+            row |= {"outcome": "equivalent", "by": m.equivalent}
+        rows.append(row)
     return rows
 
 
-def last_line(rows):
-    n = {o: sum(r["outcome"] == o for r in rows)
-         for o in ("caught", "survived", "equivalent", "error")}
-    line = f"{n['caught']} caught, {n['survived']} survived, {n['equivalent']} equivalent"
-    return (f"{n['error']} in error, " if n["error"] else "") + line
+def last_line(rows: list[Row]) -> str:
+    n = {o: sum(r["outcome"] == o for r in rows) for o in ("error", "caught", "survived", "equivalent")}
+    return ((f"{n['error']} in error, " if n["error"] else "")
+            + f"{n['caught']} caught, {n['survived']} survived, {n['equivalent']} equivalent")
 
 
-def cell(text):
-    return " ".join(str(text).split()).replace("|", "\\|")
+def bad_ones(rows: list[Row]) -> list[str]:
+    """A line for each that a person has to look at."""
+    return ([f"{r['outcome']}: {r['name']} ({r['file']}): {r['breaks']}" + (f": {r['by']}" if r["by"] else "")
+             for r in rows if r["outcome"] in ("survived", "error")]
+            + [f"not equivalent: {r['name']} was caught by {r['by']}"
+               for r in rows if r["claimed_equivalent"] and r["outcome"] == "caught"])
 
 
-def markdown(rows, baseline, about):
-    by_case = {}
-    for r in rows:
-        if r["outcome"] == "caught":
-            by_case.setdefault(r["by"].split(":")[0] if r["by"].startswith(("splat", "crash"))
-                               else r["by"], []).append(r["name"])
-    out = ["# Wrong edits to the Rust path, and what caught them", ""]
-    out += [about, ""] if about else []
-    out += [f"{last_line(rows)}. The kernel without an edit passes {len(baseline['cases'])} cases.",
-            "A mutant is one wrong edit; *caught by* is the first test case that failed, or what the",
-            "kernel's own checkers said. The guest is stopped there, so others may catch it too.", ""]
-    for title, outcome in (("Survived", "survived"), ("In error", "error")):
-        some = [r for r in rows if r["outcome"] == outcome]
-        if some:
-            out += [f"## {title}", ""]
-            out += [f"* `{r['name']}` ({r['file']}): {r['breaks']}"
-                    + (f" - {cell(r['by'])}" if r["by"] else "") for r in some] + [""]
-    for file in dict.fromkeys(r["file"] for r in rows):
-        out += [f"## {file}", "", "| mutant | breaks | caught by |", "|---|---|---|"]
+def markdown(rows: list[Row], cases: list[str], about: str) -> str:
+    def cells(*texts: str) -> str:
+        return "| " + " | ".join(" ".join(t.split()).replace("|", "\\|") for t in texts) + " |"
+
+    out = ["# Wrong edits to the Rust path, and what caught them", "", about, "",
+           f"{last_line(rows)}." + (f" The kernel without an edit passes {len(cases)} cases." if cases else ""),
+           "A mutant is one wrong edit; *caught by* is the first test case that failed, or what the",
+           "kernel's own checkers said. The guest is stopped there, so others may catch it too.", ""]
+    bad = bad_ones(rows)
+    if bad:
+        out += ["## To be looked at", "", *(f"* {line}" for line in bad), ""]
+    by_case: dict[str, list[str]] = {}
+    for tests, file in dict.fromkeys((r["tests"], r["file"]) for r in rows):
+        out += [f"## {file} ({tests})", "", "| mutant | breaks | caught by |", "|---|---|---|"]
         for r in rows:
-            if r["file"] != file:
-                continue
-            by = {"caught": r["by"], "survived": "**survived**", "error": "**error**",
-                  "equivalent": f"equivalent: {r['by']}"}[r["outcome"]]
-            if r["outcome"] == "caught" and r["claimed_equivalent"]:
-                by += " (the list says that nobody can tell)"
-            out.append(f"| {r['name']} | {cell(r['breaks'])} | {cell(by)} |")
+            if (r["tests"], r["file"]) == (tests, file):
+                by = r["by"] if r["outcome"] == "caught" else f"**{r['outcome']}** {r['by']}"
+                out.append(cells(r["name"], r["breaks"], by))
+            if (r["tests"], r["file"], r["outcome"]) == (tests, file, "caught"):
+                by = re.sub(r"^(splat|crash):.*", r"\1", r["by"])
+                by_case.setdefault(by, []).append(r["name"])
         out.append("")
     out += ["## By test", "", "| caught by | mutants |", "|---|---|"]
-    out += [f"| {cell(by)} | {len(names)}: {', '.join(names)} |"
+    out += [cells(by, f"{len(names)}: {', '.join(names)}")
             for by, names in sorted(by_case.items(), key=lambda i: (-len(i[1]), i[0]))]
     return "\n".join(out) + "\n"
 
 
-def report(mutants, results, baseline, out, about=""):
+def report(mutants: Mutants, results: Iterable[Row], cases: list[str], out: Path, about: str = "") -> bool:
     rows = outcomes(mutants, results)
-    os.makedirs(out, exist_ok=True)
-    with open(os.path.join(out, "report.md"), "w", encoding="utf-8") as f:
-        f.write(markdown(rows, baseline, about))
-    with open(os.path.join(out, "mutants.json"), "w", encoding="utf-8") as f:
-        json.dump({"about": about, "baseline": baseline["cases"], "mutants": rows}, f, indent=1)
-        f.write("\n")
-    for r in rows:
-        if r["outcome"] in ("survived", "error"):
-            print(f"{r['outcome']}: {r['name']} ({r['file']}): {r['breaks']}"
-                  + (f": {r['by']}" if r["by"] else ""))
-        elif r["claimed_equivalent"] and r["outcome"] == "caught":
-            print(f"not equivalent: {r['name']} was caught by {r['by']}")
-    print(last_line(rows))
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.md").write_text(markdown(rows, cases, about))
+    (out / "mutants.json").write_text(
+        json.dumps({"about": about, "baseline": cases, "mutants": rows}, indent=1) + "\n")
+    print("\n".join([*bad_ones(rows), last_line(rows)]))
     return bool(rows) and all(r["outcome"] in ("caught", "equivalent") for r in rows)
 
 
-def main():
-    ap = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    sub = ap.add_subparsers(dest="command", required=True)
-    p = sub.add_parser("check")
-    p.add_argument("list")
-    p.add_argument("root")
-    p = sub.add_parser("names")
-    p.add_argument("list")
-    p.add_argument("--quick", action="store_true")
-    p.add_argument("patterns", nargs="*")
-    p = sub.add_parser("apply")
-    p.add_argument("list")
-    p.add_argument("pristine")
-    p.add_argument("tree")
-    p.add_argument("name", nargs="?")
-    p = sub.add_parser("baseline")
-    p.add_argument("console")
-    p.add_argument("status", type=int)
-    p.add_argument("out")
-    p = sub.add_parser("judge")
-    p.add_argument("console")
-    p.add_argument("status", type=int)
-    p.add_argument("baseline")
-    p = sub.add_parser("record")
-    p.add_argument("results")
-    p.add_argument("name")
-    p.add_argument("outcome", choices=("caught", "survived", "error"))
-    p.add_argument("seconds", type=int)
-    p.add_argument("by", nargs="?", default="")
-    p = sub.add_parser("report")
-    p.add_argument("list")
-    p.add_argument("results")
-    p.add_argument("baseline")
-    p.add_argument("out")
-    p.add_argument("--about", default="")
-    args = ap.parse_args()
+COMMANDS = {"check": "list root", "names": "list --quick patterns", "apply": "list pristine tree name",
+            "baseline": "console status kunit out", "judge": "console status kunit baseline",
+            "record": "results name seconds outcome by", "report": "list results baseline out --about"}
+# Of the arguments that are not a path.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "--quick": {"action": "store_true"}, "patterns": {"nargs": "*"}, "name": {"nargs": "?"}, "kunit": {},
+    "status": {"type": int}, "seconds": {"type": int}, "by": {"nargs": "?", "default": ""},
+    "outcome": {"choices": ("caught", "survived", "error")}, "--about": {"default": ""}}
 
+
+def run(args: argparse.Namespace) -> bool:
+    mutants = read_list(args.list) if "list" in args else {}
+    if args.command == "check":
+        errors = check(mutants, args.root)
+        kernel = sum(m.tests == "kernel" for m in mutants.values())
+        print("\n".join(errors) or f"{len(mutants)} mutants apply: {kernel} for the kernel's tests, "
+                                   f"{len(mutants) - kernel} for those on the host")
+        return not errors
+    if args.command == "names":
+        some = select(mutants, args.patterns, args.quick)
+        print("".join(f"{m.tests} {m.name}\n" for m in some), end="")
+        return bool(some)
+    if args.command == "apply":
+        apply(mutants, args.pristine, args.tree, args.name)
+    elif args.command == "baseline":
+        cases = make_baseline(args.console, args.status, args.kunit)
+        args.out.write_text(json.dumps(cases))
+        print(len(cases))
+    elif args.command == "judge":
+        by = judge(args.console, args.status, args.kunit, json.loads(args.baseline.read_text()))
+        print(f"caught {by}" if by else "survived")
+    elif args.command == "record":
+        with args.results.open("a") as f:
+            f.write(json.dumps({name: getattr(args, name) for name in ("name", "outcome", "seconds", "by")}) + "\n")
+    elif args.command == "report":
+        results = [json.loads(line) for line in args.results.read_text().splitlines()]
+        return report(mutants, results, json.loads(args.baseline.read_text()), args.out, args.about)
+    return True
+
+
+def main() -> int:
+    ap = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    sub = ap.add_subparsers(dest="command", required=True)
+    for command, names in COMMANDS.items():
+        p = sub.add_parser(command)
+        for name in names.split():
+            p.add_argument(name, **ARGUMENTS.get(name, {"type": Path}))
     try:
-        mutants = read_list(args.list) if "list" in args else {}
-        if args.command == "check":
-            errors = check(mutants, args.root)
-            print("\n".join(errors) if errors else f"{len(mutants)} mutants apply")
-            return 1 if errors else 0
-        if args.command == "names":
-            names = select(mutants, args.patterns, args.quick)
-            print("".join(n + "\n" for n in names), end="")
-            return 0 if names else 1
-        if args.command == "apply":
-            apply(mutants, args.pristine, args.tree, args.name)
-        elif args.command == "baseline":
-            baseline = make_baseline(args.console, args.status)
-            with open(args.out, "w", encoding="utf-8") as f:
-                json.dump(baseline, f)
-            print(len(baseline["cases"]))
-        elif args.command == "judge":
-            by = judge(args.console, args.status, json.loads(slurp(args.baseline)))
-            print(f"caught {by}" if by else "survived")
-        elif args.command == "record":
-            with open(args.results, "a", encoding="utf-8") as f:
-                json.dump({"name": args.name, "outcome": args.outcome, "seconds": args.seconds,
-                           "by": args.by}, f)
-                f.write("\n")
-        elif args.command == "report":
-            results = [json.loads(line) for line in slurp(args.results).splitlines()]
-            return 0 if report(mutants, results, json.loads(slurp(args.baseline)), args.out,
-                               args.about) else 1
+        return 0 if run(ap.parse_args()) else 1
     except (ListError, OSError) as e:
         print(e, file=sys.stderr)
         return 2
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counts the instructions that the one processor of a guest executes, by kernel function.
+//! Counts the instructions that a guest with one processor executes, per kernel function.
 //!
-//! Arguments, as QEMU takes them behind `-plugin FILE`:
+//! Arguments, after `-plugin FILE` on the command line of QEMU:
 //!
 //! - `map=PATH`: the `System.map` of the guest's kernel.
 //! - `out=PATH`: the file to write.
 //!
-//! The guest says when: each time that it executes [`MARK`], from user space, the counts since the
-//! last time are written and begin anew. What is written is a line `mark NUMBER USER TIMER`, then a
-//! line `ADDRESS INSTRUCTIONS CALLS` for each function that ran.
+//! Each time the guest executes [`MARK`] in user space, the plugin writes the counts since the last
+//! mark and resets them. It writes a line `mark NUMBER USER TIMER`, and then a line
+//! `ADDRESS INSTRUCTIONS CALLS` for each function that was executed.
 //!
-//! - `USER` is the number of instructions outside of the kernel.
-//! - `TIMER` is the number of instructions of timer interrupts, soft interrupts behind them included,
-//!   up to where a soft interrupt ends I/O. They are the work of the clock and not of the load, so that
-//!   they are in no function's count.
-//! - A function is called as often as its first instruction executes.
+//! - `USER` is the number of instructions in user space.
+//! - `TIMER` is the number of instructions in timer interrupts. This includes soft interrupts after
+//!   them, until a soft interrupt ends I/O. The clock causes these instructions and not the load,
+//!   so they are not in the count of any function.
+//! - `CALLS` is how often the first instruction of the function was executed.
 //!
-//! An instruction that repeats itself (`rep movsb`) counts once. A guest processor without ERMS and
-//! FSRM does not copy with those.
+//! An instruction with a repeat prefix (`rep movsb`) counts once. A guest processor without ERMS
+//! and FSRM does not use it to copy.
 
 mod qemu;
 
@@ -34,47 +34,47 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::sync::OnceLock;
 
-/// An instruction that does nothing, `nopl 0x10c0d1(%rax,%rax)`, and that no compiler emits.
+/// `nopl 0x10c0d1(%rax,%rax)`, an instruction without effect that no compiler emits.
 const MARK: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0xd1, 0xc0, 0x10, 0x00];
 
-/// Where the kernel is mapped; its functions lie above, user space below.
+/// The boundary between user space, below, and the kernel.
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
-/// The function that a timer interrupt begins with.
+/// The first function of a timer interrupt.
 const TIMER_BEGIN: &str = "asm_sysvec_apic_timer_interrupt";
 
-/// The functions in which it has come to its end, or to I/O.
+/// The functions that end the count of a timer interrupt: its return, and the end of I/O.
 const TIMER_END: [&str; 2] = ["irqentry_exit", "blk_done_softirq"];
 
-/// The counters, as QEMU keeps them: at index 0 for user space, at 1 for what lies in no function,
-/// then for each function; and behind those, in the same order, the calls.
+/// The counters, in memory of QEMU: index 0 is user space, index 1 is kernel code in no function,
+/// then one for each function. The calls follow in the same order.
 struct Counters {
     score: *mut qemu::Scoreboard,
-    /// The first address of each function, in order.
+    /// The start addresses of all functions, ascending.
     starts: Vec<u64>,
     timer_begin: u64,
     timer_end: [u64; 2],
     progress: Mutex<Progress>,
 }
 
-/// What changes at a mark and at a timer interrupt.
+/// The state that changes at a mark and at a timer interrupt.
 struct Progress {
     out: BufWriter<fs::File>,
     mark: u64,
     timer: u64,
-    /// The counters when the interrupt began that is under way.
+    /// The counters at the start of the current timer interrupt.
     interrupted: Option<Vec<u64>>,
 }
 
-// SAFETY: QEMU's functions on a scoreboard may be called by any thread; the rest is not changed, or
-// is in a mutex.
+// SAFETY: Any thread may call QEMU's functions on a scoreboard; the other fields are constant or in
+// a mutex.
 unsafe impl Send for Counters {}
 // SAFETY: As above.
 unsafe impl Sync for Counters {}
 
 static COUNTERS: OnceLock<Counters> = OnceLock::new();
 
-/// What QEMU looks for before it loads the plugin.
+/// QEMU checks this symbol before it loads the plugin.
 #[no_mangle]
 pub static qemu_plugin_version: c_int = qemu::VERSION;
 
@@ -90,22 +90,22 @@ impl Counters {
         }
     }
 
-    /// The counters themselves.
+    /// The counters as a slice.
     ///
     /// # Safety
     ///
-    /// The caller is a callback of the only processor, so that nothing counts meanwhile, and lets go
-    /// of the last slice before it asks for another.
+    /// The caller must be a callback of the only processor, so that no instruction is counted
+    /// meanwhile, and must not use an earlier slice any more.
     unsafe fn counts(&self) -> &mut [u64] {
-        // SAFETY: QEMU's memory for processor 0 has the size that was asked for in `install()`, and is
-        // zeroed. Nobody else has a reference by the safety requirement.
+        // SAFETY: QEMU's memory for processor 0 has the size that `install()` requested, and is
+        // zeroed. By the safety requirement there is no other reference.
         unsafe {
             let first = qemu::qemu_plugin_scoreboard_find(self.score, 0).cast::<u64>();
             std::slice::from_raw_parts_mut(first, self.len())
         }
     }
 
-    /// The index of what the address lies in.
+    /// The index of the counter for an address.
     fn index(&self, address: u64) -> usize {
         if address < KERNEL {
             0
@@ -114,7 +114,7 @@ impl Counters {
         }
     }
 
-    /// Writes what was counted since the last mark.
+    /// Writes the counts since the last mark, and resets them.
     fn mark(&self, progress: &mut Progress) -> std::io::Result<()> {
         // SAFETY: `on_mark()` is a callback.
         let counts = unsafe { self.counts() };
@@ -167,7 +167,7 @@ extern "C" fn on_mark(_vcpu: c_uint, _: *mut c_void) {
 extern "C" fn on_timer_begin(_vcpu: c_uint, _: *mut c_void) {
     let mut progress = counters().progress.lock().unwrap();
 
-    // A soft interrupt may be interrupted again.
+    // Another timer interrupt may interrupt the soft interrupts.
     progress.interrupted.get_or_insert_with(|| {
         // SAFETY: This is a callback.
         unsafe { counters().counts() }.to_vec()
@@ -177,7 +177,7 @@ extern "C" fn on_timer_begin(_vcpu: c_uint, _: *mut c_void) {
 extern "C" fn on_timer_end(_vcpu: c_uint, _: *mut c_void) {
     let mut progress = counters().progress.lock().unwrap();
 
-    // Other interrupts end here as well.
+    // Other interrupts also come here.
     if let Some(before) = progress.interrupted.take() {
         // SAFETY: This is a callback.
         let counts = unsafe { counters().counts() };
@@ -188,13 +188,13 @@ extern "C" fn on_timer_end(_vcpu: c_uint, _: *mut c_void) {
     }
 }
 
-/// Has each instruction of a block count itself.
+/// Adds code to each instruction of a block that counts it.
 unsafe extern "C" fn on_translate(block: *mut qemu::Block, _: *mut c_void) {
     let counters = counters();
     let calls = counters.starts.len() + 2;
 
-    // SAFETY: The block and its instructions are valid during this callback; entries lie in the
-    // scoreboard, and the callbacks registered live as long as the plugin, which is never unloaded.
+    // SAFETY: The block and its instructions are valid during this callback; all entries are within
+    // the scoreboard; the plugin with its callbacks is never unloaded.
     unsafe {
         for n in 0..qemu::qemu_plugin_tb_n_insns(block) {
             let insn = qemu::qemu_plugin_tb_get_insn(block, n);
@@ -238,7 +238,7 @@ unsafe extern "C" fn on_translate(block: *mut qemu::Block, _: *mut c_void) {
     }
 }
 
-/// The value of `name=` in the arguments.
+/// The value of the argument `name=`.
 fn argument<'a>(args: &[&'a str], name: &str) -> Result<&'a str, String> {
     args.iter()
         .find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='))
@@ -295,7 +295,7 @@ fn install(args: &[&str]) -> Result<Counters, String> {
     })
 }
 
-/// What QEMU calls when it has loaded the plugin.
+/// QEMU calls this after it has loaded the plugin.
 ///
 /// # Safety
 ///
@@ -320,7 +320,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         Ok(counters) => {
             // QEMU installs a plugin once.
             let _ = COUNTERS.set(counters);
-            // SAFETY: The callback has the type that is wanted, and is never unloaded.
+            // SAFETY: The callback has the expected type, and is never unloaded.
             unsafe {
                 qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate, std::ptr::null_mut())
             };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The part of QEMU's interface for plugins that is used here, in version 7 (QEMU 11.0 and later).
-//! QEMU refuses a plugin that names a version which it does not have.
+//! The part of QEMU's plugin interface that this plugin uses, in version 7 (QEMU 11.0 and later).
+//! QEMU refuses a plugin for a version that it does not support.
 //!
 //! Header: `include/plugins/qemu-plugin.h`. No crate has this version yet.
 
@@ -11,7 +11,7 @@ use std::ffi::c_void;
 
 pub const VERSION: c_int = 7;
 
-/// `struct qemu_plugin_tb`: a block of instructions that is being translated.
+/// `struct qemu_plugin_tb`: a block of instructions during its translation.
 #[repr(C)]
 pub struct Block {
     _private: [u8; 0],
@@ -23,21 +23,21 @@ pub struct Insn {
     _private: [u8; 0],
 }
 
-/// `struct qemu_plugin_scoreboard`: memory of a plugin for each processor, zeroed.
+/// `struct qemu_plugin_scoreboard`: zeroed memory of the plugin for each processor.
 #[repr(C)]
 pub struct Scoreboard {
     _private: [u8; 0],
 }
 
-/// `qemu_plugin_u64`: a number in it.
+/// `qemu_plugin_u64`: a number in a scoreboard.
 #[repr(C)]
 pub struct Entry {
     pub score: *mut Scoreboard,
-    /// In bytes, from the beginning of the memory of a processor.
+    /// In bytes from the start of the memory of a processor.
     pub offset: usize,
 }
 
-/// `QEMU_PLUGIN_CB_NO_REGS`: a callback that looks at no register.
+/// `QEMU_PLUGIN_CB_NO_REGS`: the callback reads no registers.
 pub const NO_REGS: c_int = 0;
 
 /// `QEMU_PLUGIN_INLINE_ADD_U64`: add a constant.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hand-over of requests, and the decisions of direct I/O, on the host.
+//! Tests of the hand-over protocols and of the rules of direct I/O on the host.
 //!
-//! The files under test are those of the kernel, unchanged. Around them is what they expect of the
-//! kernel: for [`handover`] that is `crate::sync::atomic`, made of `loom`, which runs a model through
-//! every order of its atomic operations and every value that a load may see.
+//! The files under test are the unchanged files of the kernel. This crate provides the parts of the
+//! kernel that they use: [`handover`] needs `crate::sync::atomic`, which is implemented with
+//! `loom`. `loom` executes a model in every order of its atomic operations, with every value that a
+//! load may return.
 
 #![cfg(test)]
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Properties of the decisions of direct I/O.
+//! Properties of the rules of direct I/O.
 //!
-//! Each rule is stated once more, as plainly as it goes: in numbers that cannot overflow, by division
-//! instead of masks, or as the C code has it, flag by flag. The two statements have to agree on
-//! thousands of cases, always the same ones.
+//! Each test implements a rule a second time, as simply as possible: with integers that cannot
+//! overflow, by division instead of masks, or flag by flag like the C code. Both implementations
+//! have to agree on thousands of cases, which are the same in every run.
 
 use crate::decide::{
     self,
@@ -31,7 +31,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// Block sizes and alignments: most are those that occur, the others are powers of two as well.
+/// Block sizes and alignments: mostly those in use, otherwise other powers of two.
 fn block_size() -> impl Strategy<Value = u32> {
     prop_oneof![
         3 => prop::sample::select(vec![512, 1024, 4096, 16384, 65536]),
@@ -39,7 +39,7 @@ fn block_size() -> impl Strategy<Value = u32> {
     ]
 }
 
-/// Positions, with a liking for the neighbourhood of multiples of blocks, of zero and of the end.
+/// Positions, often near a multiple of a block size, near zero or near the largest position.
 fn position() -> impl Strategy<Value = i64> {
     prop_oneof![
         2 => (0..1i64 << 24, block_size(), -1..=1i64)
@@ -59,7 +59,7 @@ fn length() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// A position near another.
+/// The position at distance `off` from `pos`.
 fn near(pos: i64, off: i64) -> i64 {
     (i128::from(pos) + i128::from(off)).clamp(0, i128::from(i64::MAX)) as i64
 }
@@ -74,7 +74,7 @@ const ALL: [Owed; 7] = [
     Owed::REPORT,
 ];
 
-/// Some things to owe, as indices into [`ALL`].
+/// A subset of the parts of a debt, as indices into [`ALL`].
 fn some_owed() -> impl Strategy<Value = BTreeSet<usize>> {
     (0..1u32 << ALL.len()).prop_map(|bits| (0..ALL.len()).filter(|i| bits >> i & 1 != 0).collect())
 }
@@ -83,7 +83,7 @@ fn owed(set: &BTreeSet<usize>) -> Owed {
     set.iter().fold(Owed::NOTHING, |owed, &i| owed.with(ALL[i]))
 }
 
-/// A mapping that is written to, and the device that it is on.
+/// The mapping of a write, and the device of the mapping.
 #[derive(Clone, Copy, Debug)]
 struct Mapping {
     unwritten: bool,
@@ -105,7 +105,7 @@ impl Mapping {
     }
 }
 
-/// Mappings, of which pure overwrites are not too rare.
+/// Mappings, with a fair share of pure overwrites.
 fn mapping() -> impl Strategy<Value = Mapping> {
     let rare = || prop::bool::weighted(0.2);
     (rare(), rare(), rare(), rare(), any::<bool>(), any::<bool>()).prop_map(
@@ -133,7 +133,7 @@ proptest! {
         prop_assert_eq!(decide::is_aligned(pos, len, alignment), expected);
     }
 
-    // D71, D72: bytes to the blocks on both sides.
+    // D71, D72: bytes to the block boundaries on both sides.
     #[test]
     fn padding(pos in position(), block in block_size()) {
         let head = i128::from(decide::head_padding(pos, block));
@@ -145,7 +145,7 @@ proptest! {
         prop_assert_eq!(tail, up - pos);
     }
 
-    // D80: a write that ends after the end of the file extends it.
+    // D80: a write that ends beyond the end of the file extends it.
     #[test]
     fn past_the_end(pos in position(), len in length(), end in position(), off in -1..=1i64, close: bool) {
         let end = if close {
@@ -157,7 +157,7 @@ proptest! {
         prop_assert_eq!(decide::goes_past(pos, len, end), expected);
     }
 
-    // D130: bytes in the file count. A read begins in it.
+    // D130: only bytes before the end of the file count. A read begins before it.
     #[test]
     fn reads_are_clamped(i_size in position(), back in position(), size in position(), off in -1..=1i64, close: bool) {
         let pos = (i_size - back).max(0);
@@ -167,7 +167,7 @@ proptest! {
         prop_assert_eq!(decide::clamp_read(pos, size as isize, i_size) as i128, expected);
     }
 
-    // D82: debts add up, whatever the order, and none is taken for another.
+    // D82: debts are a union in any order, and their parts are distinct.
     #[test]
     fn debts_add_up(a in some_owed(), b in some_owed(), on: bool) {
         let union: BTreeSet<usize> = a.union(&b).copied().collect();
@@ -187,10 +187,10 @@ proptest! {
         }
     }
 
-    // D80 to D87: a whole request, with the flags of C.
+    // D80 to D87: a complete request, with the flags of C.
     #[test]
     fn plans(mappings in prop::collection::vec(mapping(), 0..8), dsync: bool, full_sync: bool) {
-        // C asks for `IOCB_SYNC` only if `IOCB_DSYNC` is set, which it implies.
+        // C checks `IOCB_SYNC` only if `IOCB_DSYNC` is set; `IOCB_SYNC` implies it.
         let mut need_sync = dsync;
         let mut write_through = dsync && !full_sync;
         let mut comp_work = false;
@@ -236,7 +236,7 @@ proptest! {
             prop_assert_eq!(asked.get(), u32::from(matters));
             prop_assert_eq!(plan.zero_around, mapping.unwritten || mapping.new);
             prop_assert_eq!(plan.owed.is_nothing(), !completion_work);
-            // Who polls may go on until something is owed.
+            // The request stays polled as long as it has no debt.
             prop_assert_eq!(all.is_nothing(), !comp_work);
         }
         if write_through {
@@ -257,7 +257,7 @@ proptest! {
         prop_assert_eq!(all, owed(&expected));
     }
 
-    // D71 to D74: after a write no old data is left in its blocks.
+    // D71 to D74: a write leaves no stale data in its blocks.
     #[test]
     fn no_stale_data(
         mapping in mapping(),
@@ -270,7 +270,7 @@ proptest! {
     ) {
         let end = pos + len;
         let i_size = off.map_or(i_size, |off| end + off);
-        // There is no plan for a read, and so nothing to zero.
+        // Reads have no plan, and zero nothing.
         let around = write
             && decide::plan_write(mapping.target(), Durability::NotNeeded, || true).zero_around;
         let asked = Cell::new(false);
@@ -288,10 +288,10 @@ proptest! {
             prop_assert!(!around);
             prop_assert_eq!(zeroes, end >= i_size);
         }
-        // The size of the file is a load that others write to.
+        // Loading the file size costs a contended cache line.
         prop_assert_eq!(asked.get(), write && !fresh);
 
-        // A single bio will do unless there are zeroes to write.
+        // One bio is enough unless there are zeroes to write.
         let needs = decide::needs_zeroes(around, pos, len as u64, block, || i_size);
         let head = if around { decide::head_padding(pos, block) } else { 0 };
         let tail = if zeroes { decide::tail_padding(end, block) } else { 0 };
@@ -299,7 +299,7 @@ proptest! {
             prop_assert_eq!(needs, head != 0 || tail != 0);
         }
 
-        // What is zeroed and written makes whole blocks, none of which the write does not touch.
+        // Zeroes and data together are whole blocks, and zeroes are only in blocks of the data.
         if zeroes {
             let block_size = i64::from(block);
             let head = if around { i64::from(decide::head_padding(pos, block)) } else { 0 };
@@ -320,7 +320,7 @@ proptest! {
         prop_assert_eq!(decide::is_reported(errno, -11, -15), expected);
     }
 
-    // D118 to D121, with the flags of C, for a request that owes nothing before.
+    // D118 to D121, with the flags of C, for a request without a debt.
     #[test]
     fn debts_at_the_end(write: bool, failed: bool, nrpages in 0..3u32) {
         let mut comp_work = failed;

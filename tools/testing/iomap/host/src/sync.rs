@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kernel::sync`, as much of it as the tests need.
+//! The parts of `kernel::sync` that the tests need.
 
 pub(crate) mod atomic;

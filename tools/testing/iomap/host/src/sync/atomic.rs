@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kernel::sync::atomic`, as much of it as the tests need, made of `loom`.
+//! The parts of `kernel::sync::atomic` that the tests need, implemented with `loom`.
 //!
-//! `loom` knows the memory model of Rust, not that of the kernel. Where they differ this is the
-//! weaker one, so that what holds here holds there: `Full` is `SeqCst`, which `loom` treats as an
-//! acquire and a release of this atomic alone, and a failed `cmpxchg` orders nothing.
+//! `loom` checks the memory model of Rust, not that of the kernel. Where the two differ, this
+//! module uses the weaker ordering, so that every result also holds in the kernel: `Full` is
+//! `SeqCst`, which `loom` treats as an acquire and a release of this atomic alone, and a failed
+//! `cmpxchg` orders nothing.
 
 use loom::sync::atomic::{
     AtomicI32,
@@ -12,7 +13,7 @@ use loom::sync::atomic::{
 };
 use std::sync::atomic::Ordering as Std;
 
-/// What the kernel's marker types have in common.
+/// The common trait of the kernel's marker types.
 pub(crate) trait Ordering {
     const STD: Std;
 }
@@ -46,7 +47,7 @@ orderings! {
     Full = SeqCst:;
 }
 
-/// Types that have an atomic in `loom`.
+/// Types with an atomic in `loom`.
 pub(crate) trait AtomicType: Copy {
     type Repr;
 
@@ -121,8 +122,8 @@ impl Atomic<i32> {
 }
 
 impl<T: AtomicType> Drop for Atomic<T> {
-    /// Dropping an atomic stands for freeing it: `loom` fails unless all other accesses to it come
-    /// before, and fails any that does not.
+    /// Dropping an atomic models freeing it: `loom` reports every access that is not ordered before
+    /// the drop.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             T::free(&mut self.0);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the scripts reach of both implementations, for tools/testing/iomap/coverage.sh.
+ * Code coverage of both implementations, for tools/testing/iomap/coverage.sh.
  *
- * The compiler has the C file count its lines as for gcov, and each edge of the
- * code in Rust set a flag (Makefile.coverage).  Here is what it wants to call at
- * run time, and /sys/kernel/debug/iomap_dio_coverage/ with the outcome:
+ * The C file is compiled with the line counters of gcov, and the Rust code with a
+ * flag for each edge (Makefile.coverage).  This file contains the functions that the
+ * compilers call at run time, and /sys/kernel/debug/iomap_dio_coverage/:
  *
- *   gcda	what belongs to direct_io_compare.gcno
- *   edges	for each edge where it leads to, and whether anything went there
+ *   gcda	the data file that belongs to direct_io_compare.gcno
+ *   edges	the address of each edge, and whether it was reached
  *
- * kernel/gcov/ cannot be had: what clang calls there allocates memory, and User
- * Mode Linux runs constructors, like those of any program, before there is any.
- * So this does no more than to remember what it is told.
+ * kernel/gcov/ cannot be used: with clang its callbacks allocate memory, but User
+ * Mode Linux runs constructors before the allocators work, like those of any
+ * program.  The functions here only store what the compiler passes.
  */
 #include <linux/debugfs.h>
 #include <linux/init.h>
@@ -34,7 +34,7 @@ void llvm_gcda_end_file(void);
 
 static void (*gcov_writeout)(void);
 static DEFINE_MUTEX(gcov_mutex);
-/* Where gcov_writeout() goes to: what it calls gets no pointer of ours. */
+/* The output of gcov_writeout(), whose callbacks get no argument for it. */
 static struct seq_file *gcov_out;
 
 void llvm_gcov_init(void (*writeout)(void), void (*reset)(void))
@@ -102,7 +102,7 @@ void __sanitizer_cov_pcs_init(const struct edge *begin, const struct edge *end);
 static const u8 *reached, *reached_end;
 static const struct edge *edges, *edges_end;
 
-/* Each object calls these, with the tables of all objects, which the linker has joined. */
+/* Each object calls these with the joined tables of all objects. */
 void __sanitizer_cov_bool_flag_init(const u8 *begin, const u8 *end)
 {
 	reached = begin;
@@ -119,7 +119,7 @@ static int edges_show(struct seq_file *m, void *v)
 {
 	if (edges == edges_end || edges_end - edges != reached_end - reached)
 		return -ENODATA;
-	/* The kernel need not lie where it was linked to. */
+	/* The kernel may run at another address than it was linked to. */
 	seq_printf(m, "%lx _stext\n", (unsigned long)_stext);
 	for (long i = 0; i < edges_end - edges; i++)
 		seq_printf(m, "%lx %d\n", edges[i].pc, reached[i]);

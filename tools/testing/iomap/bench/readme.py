@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Shows a full run of "make bench MACHINE=qemu": README.md gets its table, example/ its report.
+
+    make bench MACHINE=qemu && tools/testing/iomap/bench/readme.py results/latest
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import count_report  # noqa: E402
+import rows as bench_rows  # noqa: E402
+
+PROJECT = Path(__file__).resolve().parents[4]
+BEGIN, END = "<!-- results -->\n", "<!-- /results -->\n"
+# The rows that tell most: the short paths, those with work of the file system in them, and the dearest.
+KINDS = ("randread", "randwrite", "unwritten-1", "append", "dsync-fua", "bounce-read", "bounce-write")
+HEAD = """\
+| workload | C | Rust | C adds | Rust adds | Rust/C |
+|---|--:|--:|--:|--:|--:|
+"""
+
+
+def section(doc: dict) -> str:
+    """What stands between the marks."""
+    entries = [e for e in count_report.in_order(doc["rows"]) if e["row"].fs != "raw"]
+    out = ("Instructions of the kernel for each I/O of 4k, io_uring with registered buffers and files\n"
+           f"(Linux {doc['runs'][0]['kernel']['release']}, x86_64 in QEMU {doc['qemu']}, {doc['date'][:10]}, commit "
+           f"{doc['git']['commit'][:7]}):\n\n{HEAD}")
+    verdicts = []
+    for fs in dict.fromkeys(e["row"].fs for e in entries):
+        of_fs = [e for e in entries if e["row"].fs == fs]
+        name = bench_rows.FILESYSTEMS[fs]
+        verdicts.append(f"* {count_report.verdict(name, of_fs)}\n")
+        for e in of_fs:
+            row = e["row"]
+            if row.kind in KINDS and row.engine == "fixedbufs" and row.bs == "4k":
+                _, c, rust, _, c_adds, rust_adds, ratio, *_ = count_report.cells(e)
+                out += f"| {name}, {bench_rows.KINDS[row.kind]} | {c} | {rust} | {c_adds} | {rust_adds} | {ratio} |\n"
+    return out + f"\nAll {len(entries)} rows:\n\n" + "".join(verdicts)
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    results = Path(sys.argv[1])
+    try:
+        text = section(json.loads((results / "count.json").read_text()))
+    except (OSError, ValueError, KeyError) as error:
+        sys.exit(f"error: {results} holds no run of 'make bench MACHINE=qemu': {error!r}")
+    example = PROJECT / "tools/testing/iomap/bench/example"
+    shutil.copy(results / "report.md", example / "count.md")
+    shutil.copy(results / "count.svg", example / "count.svg")
+    readme = PROJECT / "README.md"
+    before, rest = readme.read_text().split(BEGIN)
+    readme.write_text(before + BEGIN + text + END + rest.split(END)[1])
+
+
+if __name__ == "__main__":
+    main()
