@@ -30,8 +30,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-import ktap  # noqa: E402
-from only import matches  # noqa: E402
+import ktap
+from only import matches
 
 MIB = 1 << 20
 DEV_MIB = 400
