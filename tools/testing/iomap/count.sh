@@ -60,33 +60,23 @@ out=/cache/${BUILD##*/}/$flavour
 mapfile -t cpus < <(processors)
 n=${#cpus[@]}
 [ "$n" -le 2 ] || n=2
-trap stop_guests INT TERM HUP
 for ((i = 0; i < n; i++)); do
 	run=$CACHE/run/count-$i
 	mkdir -p "$run"
 	rm -f "$run/run.json" "$run/counts"
-	(
-		status=0
-		# shellcheck disable=SC2086 # COUNT_ARGS is a list
-		GUEST_CPUS=1 GUEST_MEM=${GUEST_MEM:-3G} \
-			GUEST_ACCEL=tcg,thread=single \
-			GUEST_APPEND="brd.rd_nr=1 brd.rd_size=1048576 ${GUEST_APPEND:-}" \
-			GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_count.so,map=$out/System.map,out=/cache/run/count-$i/counts" \
-			run_guest "$flavour" "$run" 1800 python3 -B $bench/count.py --out "/cache/run/count-$i/run.json" \
-			--rows "$(tr '\n' ',' <<<"$rows")" --shard "$i/$n" "${options[@]}" ${COUNT_ARGS:-} || status=$?
-		echo $status >"$run/guest-status"
-	) &
-	guests+=($!)
+	# shellcheck disable=SC2086 # COUNT_ARGS is a list
+	GUEST_CPUS=1 GUEST_MEM=${GUEST_MEM:-3G} \
+		GUEST_ACCEL=tcg,thread=single \
+		GUEST_APPEND="brd.rd_nr=1 brd.rd_size=1048576 ${GUEST_APPEND:-}" \
+		GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_count.so,map=$out/System.map,out=/cache/run/count-$i/counts" \
+		start_guest "$flavour" "$run" 1800 python3 -B $bench/count.py --out "/cache/run/count-$i/run.json" \
+		--rows "$(tr '\n' ',' <<<"$rows")" --shard "$i/$n" "${options[@]}" ${COUNT_ARGS:-}
 done
-for g in "${guests[@]}"; do
-	wait "$g" || :
-done
-guests=()
-trap - INT TERM HUP
+wait_guests
 runs=() status=0
 for ((i = 0; i < n; i++)); do
 	run=$CACHE/run/count-$i
-	s=$(cat "$run/guest-status" 2>/dev/null || echo 130)
+	s=$(cat "$run/guest-status")
 	[ "$s" -le "$status" ] || status=$s
 	if [ -s "$run/run.json" ]; then
 		runs+=("/cache/run/count-$i")

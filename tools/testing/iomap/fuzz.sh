@@ -22,24 +22,16 @@ seed=${seed:-$(($(date +%s) % 1000000 * 1000000000))}
 
 lock fuzz
 "$IOMAP_DIR/build.sh" um-kunit
-
-guests=()
-trap stop_guests INT TERM HUP
 mapfile -t cpus < <(processors)
 for i in "${!cpus[@]}"; do
 	# A chunk of 20 s has a million seeds (fs/iomap/tests/suite.c), and no two guests have the same.
 	first=$((seed + i * (seconds / 20 + 1) * 1000000))
 	say "processor ${cpus[$i]}: scripts from seed $first on, for $seconds s"
 	rm -rf "$CACHE/run/fuzz-$i"
-	(
-		status=0
-		# The world of the scripts has one processor.
-		GUEST_PREFIX="taskset -c ${cpus[$i]}" GUEST_MEM=${GUEST_MEM:-1G} GUEST_CPUS=${GUEST_CPUS:-1} \
-			GUEST_APPEND="kunit.filter_glob=iomap_dio_fuzz kunit.timeout=600 iomap_dio_fuzz.seconds=$seconds iomap_dio_fuzz.seed=$first ${GUEST_APPEND:-}" \
-			run_guest um-kunit "$CACHE/run/fuzz-$i" $((seconds + 300)) true || status=$?
-		echo $status >"$CACHE/run/fuzz-$i/guest-status"
-	) &
-	guests+=($!)
+	# The world of the scripts has one processor.
+	GUEST_PREFIX="taskset -c ${cpus[$i]}" GUEST_MEM=${GUEST_MEM:-1G} GUEST_CPUS=${GUEST_CPUS:-1} \
+		GUEST_APPEND="kunit.filter_glob=iomap_dio_fuzz kunit.timeout=600 iomap_dio_fuzz.seconds=$seconds iomap_dio_fuzz.seed=$first ${GUEST_APPEND:-}" \
+		start_guest um-kunit "$CACHE/run/fuzz-$i" $((seconds + 300)) true
 done
 
 played()
@@ -48,15 +40,12 @@ played()
 		awk '/# fuzz: [0-9]+ scripts/ { sub(/.*# fuzz: /, ""); n += $1 } END { print n + 0 }'
 }
 
-while sleep 20 >/dev/null 2>&1; do
+while sleep 20 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
 	say "$(played) scripts"
 done &
 progress=$!
-for g in "${guests[@]}"; do
-	wait "$g" || :
-done
+wait_guests
 kill "$progress" 2>/dev/null || :
-trap - INT TERM HUP
 
 failed=0
 for i in "${!cpus[@]}"; do

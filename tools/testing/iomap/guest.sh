@@ -58,6 +58,32 @@ stop_guests()
 	exit 130
 }
 
+# As run_guest, in the background.
+start_guest()
+{
+	trap stop_guests INT TERM HUP
+	mkdir -p "$2"
+	echo 130 >"$2/guest-status"
+	(
+		status=0
+		run_guest "$@" || status=$?
+		echo $status >"$2/guest-status"
+	) &
+	guests+=($!)
+}
+
+# Waits for all that were started. What each of them returned is in RUN_DIR/guest-status.
+wait_guests()
+{
+	local g
+
+	for g in "${guests[@]}"; do
+		wait "$g" || :
+	done
+	guests=()
+	trap - INT TERM HUP
+}
+
 guest_kill()
 {
 	[ -n "$guest_pid" ] || return 0

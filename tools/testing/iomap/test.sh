@@ -95,8 +95,6 @@ if [ ${#want_checks[@]} -gt 0 ]; then
 	fi
 fi
 
-guests=()
-
 if [ -n "$want_kunit$want_fs" ]; then
 	"$IOMAP_DIR/build.sh" um-test
 
@@ -105,30 +103,20 @@ if [ -n "$want_kunit$want_fs" ]; then
 	mapfile -t cpus < <(processors)
 	n=1
 	[ -z "$want_fs" ] || [ ${#cpus[@]} -lt 2 ] || n=2
-	trap stop_guests INT TERM HUP
 	for ((i = 0; i < n; i++)); do
 		args=()
 		[ -z "$want_fs" ] || args=(--bin /cache/fstest/dio_test "--kunit=$kunit" --require-switch "--shard=$i/$n" \
 			"--scale=${FSTEST_SCALE:-100}" "--seed=${FSTEST_SEED:-1}" "${only_args[@]}")
 		say "booting the um-test kernel on processor ${cpus[$i]}; its console is in $out-$i/console.log"
-		(
-			status=0
-			# KUnit once is enough.
-			GUEST_PREFIX="taskset -c ${cpus[$i]}" GUEST_MEM=${GUEST_MEM:-4G} \
-				GUEST_APPEND="$([ $i -eq 0 ] || echo kunit.enable=0) ${GUEST_APPEND:-}" \
-				run_guest um-test "$out-$i" 1500 $fstest/guest.sh "${args[@]}" || status=$?
-			echo $status >"$out-$i/guest-status"
-		) &
-		guests+=($!)
+		# KUnit once is enough.
+		GUEST_PREFIX="taskset -c ${cpus[$i]}" GUEST_MEM=${GUEST_MEM:-4G} \
+			GUEST_APPEND="$([ $i -eq 0 ] || echo kunit.enable=0) ${GUEST_APPEND:-}" \
+			start_guest um-test "$out-$i" 1500 $fstest/guest.sh "${args[@]}"
 	done
-	for g in "${guests[@]}"; do
-		wait "$g" || :
-	done
-	guests=()
-	trap - INT TERM HUP
+	wait_guests
 
 	for ((i = 0; i < n; i++)); do
-		status=$(cat "$out-$i/guest-status" 2>/dev/null || echo 130)
+		status=$(cat "$out-$i/guest-status")
 		# 1 is a failed test, which is reported by its name
 		if [ "$status" -gt 1 ]; then
 			report+=("--verdict=guest-$i/finished=fail:status $status, see console-$i.log")

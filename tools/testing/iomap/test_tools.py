@@ -75,6 +75,16 @@ class Variables(unittest.TestCase):
         self.assertEqual(lines[-3:], ["bash", str(tmp / "again"), "an argument"])
 
 
+class Readme(unittest.TestCase):
+    def test_it_has_every_file(self) -> None:
+        text = (HERE / "README").read_text()
+        here = {p.name + "/" * p.is_dir() for p in HERE.iterdir() if not p.name.startswith((".", "test_", "__"))}
+        listed = {*re.findall(r"^  ([a-z][\w./-]*) ", text, re.MULTILINE), "README"}
+        folders = {name for name in re.findall(r"[\w-]+/", text) if name in here}
+        self.assertEqual(here - listed - folders, set())
+        self.assertEqual({name for name in listed if not (HERE / name).exists()}, set())
+
+
 class Publish(unittest.TestCase):
     def test_latest_points_to_it(self) -> None:
         with tempfile.TemporaryDirectory() as name:

@@ -9,10 +9,11 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import count_report  # noqa: E402
-import rows as bench_rows  # noqa: E402
+import count_report
+import rows as bench_rows
 
 PROJECT = Path(__file__).resolve().parents[4]
 BEGIN, END = "<!-- results -->\n", "<!-- /results -->\n"
@@ -24,7 +25,7 @@ HEAD = """\
 """
 
 
-def section(doc: dict) -> str:
+def section(doc: dict[str, Any]) -> str:
     """What stands between the marks."""
     entries = [e for e in count_report.in_order(doc["rows"]) if e["row"].fs != "raw"]
     out = ("Instructions of the kernel for each I/O of 4k, io_uring with registered buffers and files\n"

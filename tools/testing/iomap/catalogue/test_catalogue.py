@@ -39,7 +39,7 @@ class Catalogue(unittest.TestCase):
               scripts: tuple[str, ...] = SCRIPTS, manual: str = "") -> list[str]:
         """The problems of these texts."""
         docs = {catalogue.PAGE: page, "manual.rst": manual}
-        return list(catalogue.problems(docs, scripts, {n: "file.c" for n in used}))
+        return list(catalogue.problems(docs, scripts, dict.fromkeys(used, "file.c")))
 
     def one(self, problem: str, found: list[str]) -> None:
         """There is one problem, which begins so."""
@@ -53,7 +53,7 @@ class Catalogue(unittest.TestCase):
     def test_used_and_not_defined(self) -> None:
         """A number in a file, at the end of a range, or of an entry without a C function."""
         self.one(f"{UNKNOWN} is in file.c, but has no entry", self.judge(used=(UNKNOWN,)))
-        self.assertEqual(catalogue.NUMBER.findall(f"D1–{UNKNOWN} D1-{UNKNOWN}, D1 to {UNKNOWN}"),
+        self.assertEqual(catalogue.NUMBER.findall(f"D1\u2013{UNKNOWN} D1-{UNKNOWN}, D1 to {UNKNOWN}"),
                          ["D1", UNKNOWN] * 3)
         page = GOOD.replace("D3 : ``__iomap_dio_rw()``", "D3 : somewhere")
         self.one("D3 is in file.c, but has no entry", self.judge(page))

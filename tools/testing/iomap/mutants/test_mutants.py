@@ -300,7 +300,7 @@ class TheList(unittest.TestCase):
     def test_braces_stay_in_pairs(self) -> None:
         def balance(text: str) -> list[int]:
             text = re.sub(r"//.*", "", text)
-            return [text.count(a) - text.count(b) for a, b in ("{}", "()", "[]")]
+            return [text.count(a) - text.count(b) for a, b in (("{", "}"), ("(", ")"), ("[", "]"))]
 
         for m in self.mutants.values():
             text = (ROOT / m.file).read_text()
