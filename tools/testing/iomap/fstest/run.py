@@ -170,12 +170,13 @@ def switch_value(text):
     return text
 
 
-def trace_caller(text):
-    """The function that the first iomap_iter event in a trace names as its caller."""
+def trace_caller(text, ino):
+    """The function that the last iomap_iter event of an inode in a trace names as its caller."""
+    caller = ""
     for line in text.splitlines():
-        if " iomap_iter: " in line and " caller " in line:
-            return line.split(" caller ", 1)[1].split("+")[0].strip()
-    return ""
+        if " iomap_iter: " in line and f" ino {ino:#x} " in line and " caller " in line:
+            caller = line.split(" caller ", 1)[1].split("+")[0].strip()
+    return caller
 
 
 # How dio_test begins the reason of a case that C is known to get wrong.
@@ -423,12 +424,12 @@ class Runner:
             buf = mmap.mmap(-1, 64 << 10)
             fd = os.open(f"{MNT}/which", os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
             os.pwritev(fd, [buf], 0)
-            os.preadv(fd, [buf], 0)
-            os.close(fd)
             os.unlink(f"{MNT}/which")
+            os.preadv(fd, [buf], 0)
         finally:
             write(event, 0)
-        caller = trace_caller(read(f"{TRACING}/trace"))
+        caller = trace_caller(read(f"{TRACING}/trace"), os.fstat(fd).st_ino)
+        os.close(fd)
         self.callers[config.name, impl] = caller
         if not caller:
             self.result(name, "fail", "no iomap_iter event in the trace")

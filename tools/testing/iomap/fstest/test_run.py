@@ -78,8 +78,10 @@ class Lines(unittest.TestCase):
         trace = ("# tracer: nop\n"
                  " python3-33 [000] ..... 1.0: iomap_iter: dev 252:0 ino 0xd pos 0x0 length 0x1000"
                  " status 0 flags WRITE ops ext4_iomap_ops caller __iomap_dio_rw+0x1a/0x30\n")
-        self.assertEqual(run.trace_caller(trace), "__iomap_dio_rw")
-        self.assertEqual(run.trace_caller("# nothing\n"), "")
+        other = trace.replace("ino 0xd ", "ino 0xe ").replace("__iomap_dio_rw", "iomap_read_folio")
+        first = trace.replace("__iomap_dio_rw", "iomap_file_buffered_write")
+        self.assertEqual(run.trace_caller(first + trace + other, 13), "__iomap_dio_rw")
+        self.assertEqual(run.trace_caller(other, 13), "")
 
 
 class Compare(unittest.TestCase):
