@@ -115,7 +115,7 @@ static void op_direct(struct mix *m)
 	struct req retry[ENG_DEPTH];
 	int again = 0;
 
-	if (!slot)
+	if (slot < unit)
 		return;
 	memset(reqs, 0, sizeof(reqs));
 	for (int i = 0; i < n; i++) {
