@@ -42,17 +42,20 @@ watch()
 
 say "making the toolchain root (Debian $DEBIAN_SUITE, LLVM $LLVM_MAJOR): about 3 minutes, log in $log"
 
-# Backports rank as high as the release, so that the newest of the two wins.
+# Backports rank as high as the release, so that the newest of the two wins. The next release ranks
+# below, but for what is wanted from it.
 # shellcheck disable=SC2016
 pin='mkdir -p "$1/etc/apt/preferences.d"
-printf "Package: *\nPin: release n='$DEBIAN_BACKPORTS'\nPin-Priority: 500\n" >"$1/etc/apt/preferences.d/backports"'
+printf "Package: %s\nPin: release n=%s\nPin-Priority: %s\n\n" "*" '$DEBIAN_BACKPORTS' 500 "*" '$DEBIAN_NEXT' 100 \
+	"'$ROOT_NEXT_PACKAGES'" '$DEBIAN_NEXT' 900 >"$1/etc/apt/preferences.d/suites"'
 # shellcheck disable=SC2086 # the lists are lists
-packages=$(printf '%s,' $ROOT_BUILD_PACKAGES $ROOT_GUEST_PACKAGES)
+packages=$(printf '%s,' $ROOT_BUILD_PACKAGES $ROOT_GUEST_PACKAGES $ROOT_NEXT_PACKAGES)
 "${NAMESPACE[@]}" mmdebstrap --mode=root --variant=apt --components=main \
 	--aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Retries "3"' \
 	--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
 	--setup-hook="$pin" --include="${packages%,}" "$DEBIAN_SUITE" "$new" \
 	"deb $DEBIAN_MIRROR $DEBIAN_SUITE main" "deb $DEBIAN_MIRROR $DEBIAN_BACKPORTS main" \
+	"deb $DEBIAN_MIRROR $DEBIAN_NEXT main" \
 	>"$log" 2>&1 </dev/null &
 watch "packages" || die "mmdebstrap failed: $(grep -E '^E: ' "$log" | head -n 1); see $log"
 
