@@ -66,7 +66,7 @@ struct test_case {
 	const void *arg;
 };
 extern const struct test_case mix_cases[], basic_cases[], fault_cases[], race_cases[],
-	error_cases[];
+	error_cases[], zone_cases[];
 
 /* dio_test.c */
 __attribute__((noreturn, format(printf, 1, 2))) void fail(const char *fmt, ...);

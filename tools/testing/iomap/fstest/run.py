@@ -15,6 +15,7 @@ Names are CONFIG/IMPL/CASE and diff/CONFIG/CASE.
 """
 
 import argparse
+import array
 import dataclasses
 import errno
 import fnmatch
@@ -33,12 +34,19 @@ SWITCH = "/sys/kernel/iomap/dio_impl"
 NULLB = "/sys/kernel/config/nullb"
 SAMPLE = "sample/bio-read"
 TRACING = "/sys/kernel/tracing"
+# What goes into a file system that is read only: files of the sizes that basic.c reads.
+TREE = "/tmp/fstest-tree"
+TREE_SIZES = (1, 511, 512, 513, 4095, 4096, 4097, 10000, 65536 + 7, 1048576 + 513)
 
 # What run.py itself tests around the cases of dio_test
 OWN_CASES = ["which-impl", "fio-verify", "remount", "fsck", "pins"]
 # Not every configuration needs every case: these show what differs on another device.
 SMOKE = ["mix-*", "holes", "unwritten-*", "eof-reads", "append-*", "extend", "sync-writes",
          "fragments", "coherent", "cached-async", "which-impl", "remount", "fsck"]
+# Another file system takes no more than two of the mixes.
+FEW = ["mix-sync", "mix-io_uring", *SMOKE[1:]]
+# These fit one file system only: they run where they are named, and "*" does not mean them.
+SPECIAL = ["read-only", "zone-sequential", "zone-conventional"]
 
 
 @dataclasses.dataclass
@@ -56,12 +64,16 @@ class Config:
     knob: str = ""      # file to write 1 to before the mount
     options: str = ""   # of the mount
     flip: bool = False  # also while the implementation changes all the time
+    probe: str = ""     # file for which-impl to read, where it cannot make one
 
 
 EXT = ["-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]
 E2FSCK = ["e2fsck", "-fn"]
 XFS = ["mkfs.xfs", "-q", "-f", "-K", "-d", f"size={DEV_MIB}m"]
 XFS_REPAIR = ["xfs_repair", "-n"]
+# Not onto the disk itself, which mkfs.erofs wants to discard.
+EROFS = ["sh", "-ec",
+         f"rm -f {TREE}.img; mkfs.erofs --quiet $1 {TREE}.img {TREE}; cp {TREE}.img $0", "@"]
 
 CONFIGS = [
     Config("ext4-4k", "ext4", ["mkfs.ext4", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"], E2FSCK,
@@ -80,7 +92,7 @@ CONFIGS = [
            device="ram", only=SMOKE),
     Config("ext2", "ext2", ["mke2fs", "-t", "ext2", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"],
            E2FSCK, device="ram", only=["mix-sync", "mix-libaio", "holes", "eof-reads", "extend",
-                                       "remount", "fsck"], optional=True),
+                                       "remount", "fsck"]),
     # Encrypted with a key that the kernel makes up. The disk cannot do that: the block layer does.
     Config("ext4-encrypted", "ext4",
            ["mkfs.ext4", *EXT, "-b", "4096", "-O", "encrypt", "@", f"{DEV_MIB}M"], E2FSCK,
@@ -91,8 +103,25 @@ CONFIGS = [
     Config("xfs-alwayscow", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
            only=SMOKE, optional=True, knob="/sys/fs/xfs/debug/always_cow"),
     Config("xfs-zoned", "xfs", ["mkfs.xfs", "-q", "-f", "-r", "zoned=1", "@"], XFS_REPAIR,
-           device="null-zoned", reflink=False, only=["mix-sync", "mix-io_uring", "holes",
-                                                     "eof-reads", "remount"], optional=True),
+           device="zoned", reflink=False, only=["mix-sync", "mix-io_uring", "holes",
+                                                "eof-reads", "remount"], optional=True),
+    Config("f2fs-encrypted", "f2fs",
+           ["mkfs.f2fs", "-q", "-f", "-t", "0", "-O", "encrypt", "@", str(DEV_MIB * MIB // 512)],
+           ["fsck.f2fs", "--dry-run"], only=FEW, options="test_dummy_encryption"),
+    Config("gfs2", "gfs2", ["mkfs.gfs2", "-q", "-K", "-O", "-p", "lock_nolock", "-j", "1",
+                            "-J", "32", "@", str(DEV_MIB * MIB // 4096)], ["fsck.gfs2", "-n"],
+           only=FEW),
+    Config("exfat", "exfat", ["mkfs.exfat", "-q", "-c", "4096", "@"], ["fsck.exfat", "-n"],
+           only=FEW),
+    Config("ntfs3", "ntfs3", ["mkntfs", "-q", "-Q", "-F", "@"], ["ntfsfix", "-n"], only=FEW),
+    # Tails within the metadata, and then files of chunks, which may be holes.
+    Config("erofs", "erofs", EROFS, ["fsck.erofs"], probe="read-10000",
+           only=["read-only", "which-impl", "remount", "fsck"]),
+    Config("erofs-chunks", "erofs", [*EROFS, "--chunksize=4096"], ["fsck.erofs"],
+           probe="read-10000", only=["read-only", "which-impl", "remount", "fsck"]),
+    # There is no checker: nothing but the zones is on the disk.
+    Config("zonefs", "zonefs", ["mkzonefs", "-f", "@"], [], device="zones", probe="cnv/0",
+           only=["zone-*", "which-impl", "remount"]),
 ]
 
 
@@ -102,7 +131,8 @@ def matches(name, patterns):
 
 
 def wants(config, case):
-    return any(fnmatch.fnmatchcase(case, p) for p in config.only)
+    return any(fnmatch.fnmatchcase(case, p) for p in config.only
+               if p != "*" or case not in SPECIAL)
 
 
 def plan(cases, impls, patterns, shard=(0, 1)):
@@ -214,6 +244,19 @@ def command(argv, timeout=300):
     return p.stdout.decode(errors="replace")
 
 
+def make_tree(tree):
+    """Files for the case read-only: each word says where it is, and some blocks are holes."""
+    os.makedirs(tree, exist_ok=True)
+    for size in TREE_SIZES:
+        data = array.array("Q", range(size << 32, (size << 32) + size, 8)).tobytes()
+        with open(f"{tree}/read-{size}", "wb") as f:
+            for off in range(0, size, 4096):
+                if off // 4096 % 5 != 3:
+                    f.seek(off)
+                    f.write(data[off:min(off + 4096, size)])
+            f.truncate(size)
+
+
 class Devices:
     """Disks in memory. What is on them stays, so that stale data can be noticed."""
 
@@ -226,7 +269,7 @@ class Devices:
             return self.override
         if kind not in self.disks:
             disk = self.make(kind)
-            if kind != "null-zoned":
+            if not kind.startswith("zone"):
                 self.dirty(disk)
             self.disks[kind] = disk
         return self.disks[kind]
@@ -239,15 +282,18 @@ class Devices:
             return "ram0"
         if not os.path.isdir(NULLB):
             raise Failure(f"{NULLB} is missing: CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS")
-        disk = {"null": "nullb0", "null-timer": "nullb1", "null-zoned": "nullb2",
-                "null-sample": "nullb3"}[kind]
+        disk = {"null": "nullb0", "null-timer": "nullb1", "zoned": "nullb2",
+                "null-sample": "nullb3", "zones": "nullb4"}[kind]
         attrs = {"size": DEV_MIB, "blocksize": 512, "memory_backed": 1, "submit_queues": 2,
                  "poll_queues": 1, "irqmode": 1}
         if kind == "null-timer":
             attrs |= {"irqmode": 2, "completion_nsec": 20000, "cache_size": 16}
-        if kind == "null-zoned":
-            attrs |= {"size": 2048, "blocksize": 4096, "zoned": 1, "zone_size": 64,
-                      "zone_nr_conv": 4, "poll_queues": 0}
+        if kind == "zoned":
+            attrs |= {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 4,
+                      "poll_queues": 0}
+        if kind == "zones":
+            attrs |= {"size": 64, "zoned": 1, "zone_size": 4, "zone_nr_conv": 2,
+                      "poll_queues": 0}
         if kind == "null-sample":
             attrs |= {"size": 16, "irqmode": 2, "completion_nsec": 20000, "poll_queues": 0}
         os.makedirs(f"{NULLB}/{disk}", exist_ok=True)
@@ -351,6 +397,8 @@ class Runner:
             write(stable, int(config.stable_writes))
         elif config.stable_writes:
             raise Failure(f"{stable} is missing")
+        if config.fstype == "erofs":
+            make_tree(TREE)
         command([f"/dev/{disk}" if a == "@" else a for a in config.mkfs])
         self.mount(config, disk)
         return disk
@@ -422,9 +470,11 @@ class Runner:
         write(event, 1)
         try:
             buf = mmap.mmap(-1, 64 << 10)
-            fd = os.open(f"{MNT}/which", os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
-            os.pwritev(fd, [buf], 0)
-            os.unlink(f"{MNT}/which")
+            flags = os.O_RDONLY if config.probe else os.O_RDWR | os.O_CREAT
+            fd = os.open(f"{MNT}/{config.probe or 'which'}", flags | os.O_DIRECT, 0o600)
+            if not config.probe:
+                os.pwritev(fd, [buf], 0)
+                os.unlink(f"{MNT}/which")
             os.preadv(fd, [buf], 0)
         finally:
             write(event, 0)
