@@ -319,6 +319,8 @@ static void append(const void *arg)
 
 		fill(want + len, n, i);
 		ret = eng_write(e, fd, want + len, n, 0, 0);
+		if (ret == -EINVAL && env.always_cow && len % env.blksz)
+			skip("XFS takes no append within a block where it always copies on write");
 		CHECK(ret == n, "append %d of %u: %lld", i, n, (long long)ret);
 		len += n;
 		CHECK(file_size(fd) == len, "append %d: size %llu, not %zu", i,

@@ -452,6 +452,20 @@ static bool is_encrypted(void)
 	return yes;
 }
 
+/* Then XFS cannot set space aside. */
+static bool is_always_cow(void)
+{
+	bool yes;
+	int fd;
+
+	if (strcmp(env.fstype, "xfs"))
+		return false;
+	fd = open(env.dir, O_TMPFILE | O_RDWR, 0600);
+	yes = fd >= 0 && fallocate(fd, 0, 0, env.blksz) && errno == EOPNOTSUPP;
+	close(fd);
+	return yes;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option opts[] = {
@@ -514,6 +528,7 @@ int main(int argc, char **argv)
 	}
 	env.blksz = st.st_blksize;
 	env.encrypted = is_encrypted();
+	env.always_cow = is_always_cow();
 	env.strict = (!strncmp(env.fstype, "ext", 3) && !env.encrypted) ||
 		     !strcmp(env.fstype, "xfs");
 	env.subblock_buffered = !env.strict;

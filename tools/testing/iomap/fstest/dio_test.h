@@ -57,6 +57,7 @@ struct env {
 	bool encrypted;		/* new files are */
 	bool reflink;
 	bool bounce;		/* XFS copies through memory of its own */
+	bool always_cow;	/* XFS writes everything to a new place */
 };
 extern struct env env;
 

@@ -19,6 +19,7 @@ import array
 import dataclasses
 import errno
 import fnmatch
+import glob
 import json
 import mmap
 import os
@@ -32,6 +33,7 @@ DIRTY_MIB = 48
 MNT = "/mnt/fstest"
 SWITCH = "/sys/kernel/iomap/dio_impl"
 NULLB = "/sys/kernel/config/nullb"
+SCSI = "/sys/bus/pseudo/drivers/scsi_debug"
 SAMPLE = "sample/bio-read"
 TRACING = "/sys/kernel/tracing"
 # What goes into a file system that is read only: files of the sizes that basic.c reads.
@@ -45,6 +47,11 @@ SMOKE = ["mix-*", "holes", "unwritten-*", "eof-reads", "append-*", "extend", "sy
          "fragments", "coherent", "cached-async", "which-impl", "remount", "fsck"]
 # Another file system takes no more than two of the mixes.
 FEW = ["mix-sync", "mix-io_uring", *SMOKE[1:]]
+# Where XFS writes everything to a new place, there are no unwritten extents.
+COW = ["mix-sync", "mix-io_uring", "holes", "eof-reads", "append-*", "extend", "coherent",
+       "cached-async", "which-impl", "remount", "fsck"]
+# Where it is the disk that differs
+ATOMIC = ["atomic", "mix-io_uring", "holes", "which-impl", "remount", "fsck"]
 # These fit one file system only: they run where they are named, and "*" does not mean them.
 SPECIAL = ["read-only", "zone-sequential", "zone-conventional"]
 
@@ -59,8 +66,6 @@ class Config:
     reflink: bool = False
     stable_writes: bool = False
     only: list = dataclasses.field(default_factory=lambda: ["*"])
-    # An optional one is skipped, visibly, where tools or kernel cannot do it.
-    optional: bool = False
     knob: str = ""      # file to write 1 to before the mount
     options: str = ""   # of the mount
     flip: bool = False  # also while the implementation changes all the time
@@ -101,10 +106,15 @@ CONFIGS = [
     Config("xfs-timer", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
            device="null-timer", only=SMOKE),
     Config("xfs-alwayscow", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
-           only=SMOKE, optional=True, knob="/sys/fs/xfs/debug/always_cow"),
+           only=COW, knob="/sys/fs/xfs/debug/always_cow"),
     Config("xfs-zoned", "xfs", ["mkfs.xfs", "-q", "-f", "-r", "zoned=1", "@"], XFS_REPAIR,
-           device="zoned", reflink=False, only=["mix-sync", "mix-io_uring", "holes",
-                                                "eof-reads", "remount"], optional=True),
+           device="zoned", only=COW),
+    # Both with a disk that writes atomically by itself
+    Config("xfs-atomic", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
+           device="scsi", only=ATOMIC),
+    Config("ext4-atomic", "ext4",
+           ["mkfs.ext4", *EXT, "-b", "4096", "-O", "bigalloc", "-C", "65536", "@", f"{DEV_MIB}M"],
+           E2FSCK, device="scsi", only=ATOMIC),
     Config("f2fs-encrypted", "f2fs",
            ["mkfs.f2fs", "-q", "-f", "-t", "0", "-O", "encrypt", "@", str(DEV_MIB * MIB // 512)],
            ["fsck.f2fs", "--dry-run"], only=FEW, options="test_dummy_encryption"),
@@ -280,6 +290,8 @@ class Devices:
             if not os.path.exists("/sys/block/ram0"):
                 raise Failure("no /dev/ram0: CONFIG_BLK_DEV_RAM")
             return "ram0"
+        if kind == "scsi":
+            return Devices.make_scsi()
         if not os.path.isdir(NULLB):
             raise Failure(f"{NULLB} is missing: CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS")
         disk = {"null": "nullb0", "null-timer": "nullb1", "zoned": "nullb2",
@@ -289,7 +301,7 @@ class Devices:
         if kind == "null-timer":
             attrs |= {"irqmode": 2, "completion_nsec": 20000, "cache_size": 16}
         if kind == "zoned":
-            attrs |= {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 4,
+            attrs |= {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 6,
                       "poll_queues": 0}
         if kind == "zones":
             attrs |= {"size": 64, "zoned": 1, "zone_size": 4, "zone_nr_conv": 2,
@@ -313,6 +325,21 @@ class Devices:
                 return disk
             time.sleep(0.05)
         raise Failure(f"/dev/{disk} did not appear")
+
+    @staticmethod
+    def make_scsi():
+        """Completes late, by a timer, and has atomic writes: see the parameters in guest.sh."""
+        if not os.path.isdir(SCSI):
+            raise Failure(f"{SCSI} is missing: CONFIG_SCSI_DEBUG")
+        write(f"{SCSI}/ndelay", 20000)
+        write(f"{SCSI}/fake_rw", 0)
+        write(f"{SCSI}/add_host", 1)
+        for _ in range(100):
+            found = glob.glob(f"{SCSI}/adapter*/host*/target*/*/block/sd*")
+            if found and os.path.exists(f"/dev/{os.path.basename(found[0])}"):
+                return os.path.basename(found[0])
+            time.sleep(0.05)
+        raise Failure(f"no disk appeared in {SCSI}")
 
     @staticmethod
     def dirty(disk, mib=DIRTY_MIB):
@@ -522,7 +549,7 @@ class Runner:
             self.set_impl(impl)
             disk = self.prepare(config)
         except (Failure, OSError) as e:
-            self.result(f"{prefix}/setup", "skip" if config.optional else "fail", str(e))
+            self.result(f"{prefix}/setup", "fail", str(e))
             return
         mine = [c for c in cases if c not in OWN_CASES]
         before = dict(self.counts)
