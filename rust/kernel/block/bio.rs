@@ -429,7 +429,9 @@ impl<C: Contents> Bio<C> {
     /// Sets up inline encryption for byte `pos` of an encrypted file
     /// (`fscrypt_set_bio_crypt_ctx()`).
     ///
-    /// Does nothing for other files. The block layer encrypts in software if the device cannot.
+    /// Does nothing for other files, nor for a bio that has an encryption context already. The
+    /// block layer encrypts in software if the device cannot: of a write it submits an encrypted
+    /// copy then.
     #[doc(alias = "fscrypt_set_bio_crypt_ctx")]
     #[inline]
     pub(crate) fn set_crypt_ctx(&mut self, inode: &Inode, pos: i64, _ctx: MaySleep) {

@@ -165,6 +165,9 @@ impl Inode {
     }
 
     /// Whether the file is encrypted on the device (`IS_ENCRYPTED()`).
+    ///
+    /// The page cache and the caller's memory hold plain text; only a bio with an encryption
+    /// context may transfer such a file.
     #[doc(alias = "IS_ENCRYPTED")]
     #[inline]
     pub fn is_encrypted(&self) -> bool {

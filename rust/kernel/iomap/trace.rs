@@ -147,7 +147,8 @@ pub fn queued(inode: &Inode, rest: impl FnOnce() -> (i64, u64)) {
 /// The page cache could not be invalidated for a write of `len` bytes at byte `pos`
 /// (`trace_iomap_dio_invalidate_fail()`).
 ///
-/// The write falls back to the page cache.
+/// The write fails with `ENOTBLK`, on which the file system falls back to the page cache. The
+/// direct write would otherwise leave old data in the cache.
 #[doc(alias = "trace_iomap_dio_invalidate_fail")]
 #[inline]
 pub fn invalidate_failed(inode: &Inode, pos: i64, len: u64) {

@@ -15,15 +15,15 @@ flavour=${1:-}
 shift || :
 case $flavour in
 um-bench) arch=um fragments=(base base-um filesystems bench) ;;
-um-test) arch=um fragments=(base base-um filesystems .kunitconfig checkers test) ;;
+um-test) arch=um fragments=(base base-um filesystems kunitconfig checkers test) ;;
 # What QEMU counts the instructions of, see count.sh.
 x86-bench) arch=x86_64 fragments=(base x86 base-x86 bench) ;;
 # The smallest with the KUnit suites, for mutants.sh.
-um-kunit) arch=um fragments=(kunit-um kunit .kunitconfig checkers) ;;
+um-kunit) arch=um fragments=(kunit-um kunit kunitconfig checkers) ;;
 # The same for QEMU, see qemu.sh.
-x86-kunit) arch=x86_64 fragments=(x86 kunit-x86 kunit .kunitconfig checkers) ;;
+x86-kunit) arch=x86_64 fragments=(x86 kunit-x86 kunit kunitconfig checkers) ;;
 # With a record of what the suites reach, for coverage.sh.
-um-cov) arch=um fragments=(kunit-um kunit .kunitconfig checkers cov) ;;
+um-cov) arch=um fragments=(kunit-um kunit kunitconfig checkers cov) ;;
 # These are only compiled, see check.sh: Rust alone, Rust without our option, no Rust.
 check-rust) arch=um fragments=(check rust-dio) ;;
 check-off) arch=um fragments=(check rust-off) ;;
@@ -61,11 +61,7 @@ wanted()
 	local f
 
 	for f in "${fragments[@]}"; do
-		case $f in
-		.kunitconfig) f=$PROJECT/fs/iomap/tests/$f ;;
-		*) f=$IOMAP_DIR/configs/$f.config ;;
-		esac
-		sed -nE 's/^(# )?CONFIG_([A-Z0-9_]*).*/\2 &/p' "$f"
+		sed -nE 's/^(# )?CONFIG_([A-Z0-9_]*).*/\2 &/p' "$IOMAP_DIR/configs/$f.config"
 	done | tac | awk '!seen[$1]++' | tac | cut -d' ' -f2-
 }
 

@@ -13,7 +13,7 @@ stamp=$(cat "$IOMAP_DIR/pins" "$IOMAP_DIR/root.sh" | sha256sum | cut -d' ' -f1)-
 lock root
 [ "$(cat "$ROOT/.stamp" 2>/dev/null)" != "$stamp" ] || exit 0
 need_tool mmdebstrap mmdebstrap
-log=$CACHE/root.log new=$CACHE/root.tmp
+log=$CACHE/root.log new=$CACHE/root.tmp old=$CACHE/root.old
 
 # Files in the root belong to several users, so that it takes root (of the namespace) to remove it.
 remove()
@@ -21,9 +21,9 @@ remove()
 	"${NAMESPACE[@]}" rm -rf --one-file-system "$@"
 }
 child=
-trap 'progress_end; { [ -z "$child" ] || kill -KILL "$child" && wait "$child"; } 2>/dev/null || :; remove "$new"' EXIT
+trap 'progress_end; { [ -z "$child" ] || kill -KILL "$child" && wait "$child"; } 2>/dev/null || :; remove "$new" "$old"' EXIT
 trap 'exit 130' INT TERM
-remove "$new"
+remove "$new" "$old"
 
 # Show the last thing the log says while the last background command runs.
 watch()
@@ -42,16 +42,19 @@ watch()
 
 say "making the toolchain root (Debian $DEBIAN_SUITE, LLVM $LLVM_MAJOR): about 3 minutes, log in $log"
 
-# Backports rank as high as the release, so that the newest of the two wins.
+# Backports rank as high as the release, so that the newest of the two wins. The next release ranks
+# below, but for what is wanted from it.
 pin='mkdir -p "$1/etc/apt/preferences.d"
-printf "Package: *\nPin: release n='$DEBIAN_BACKPORTS'\nPin-Priority: 500\n" >"$1/etc/apt/preferences.d/backports"'
+printf "Package: %s\nPin: release n=%s\nPin-Priority: %s\n\n" "*" '$DEBIAN_BACKPORTS' 500 "*" '$DEBIAN_NEXT' 100 \
+	"'$ROOT_NEXT_PACKAGES'" '$DEBIAN_NEXT' 900 >"$1/etc/apt/preferences.d/suites"'
 # shellcheck disable=SC2086 # the lists are lists
-packages=$(printf '%s,' $ROOT_BUILD_PACKAGES $ROOT_LINT_PACKAGES $ROOT_GUEST_PACKAGES)
+packages=$(printf '%s,' $ROOT_BUILD_PACKAGES $ROOT_LINT_PACKAGES $ROOT_GUEST_PACKAGES $ROOT_NEXT_PACKAGES)
 "${NAMESPACE[@]}" mmdebstrap --mode=root --variant=apt --components=main \
 	--aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Retries "3"' \
 	--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
 	--setup-hook="$pin" --include="${packages%,}" "$DEBIAN_SUITE" "$new" \
 	"deb $DEBIAN_MIRROR $DEBIAN_SUITE main" "deb $DEBIAN_MIRROR $DEBIAN_BACKPORTS main" \
+	"deb $DEBIAN_MIRROR $DEBIAN_NEXT main" \
 	>"$log" 2>&1 </dev/null &
 watch "packages" || die "mmdebstrap failed: $(grep -E '^E: ' "$log" | head -n 1); see $log"
 
@@ -73,6 +76,7 @@ esac
 	die "rustc and clang-$LLVM_MAJOR in the root use different LLVMs: adjust LLVM_MAJOR in $IOMAP_DIR/pins"
 
 "${NAMESPACE[@]}" sh -c 'echo "$2" >"$1/.stamp"' sh "$new" "$stamp"
-remove "$ROOT"
+# Something may still run in the old one.
+[ ! -e "$ROOT" ] || "${NAMESPACE[@]}" mv "$ROOT" "$old"
 "${NAMESPACE[@]}" mv "$new" "$ROOT"
 say "toolchain root ready"

@@ -20,8 +20,7 @@ static const enum engine_kind plain_engines[] = { ENG_SYNC, ENG_VEC, ENG_AIO, EN
 
 static void xtruncate(int fd, u64 size)
 {
-	CHECK(!ftruncate(fd, size), "truncate to %llu: %s", (unsigned long long)size,
-	      strerror(errno));
+	CHECK(!ftruncate(fd, size), "truncate to %llu: %s", size, strerror(errno));
 }
 
 static void xfallocate(int fd, int mode, u64 off, u64 len)
@@ -50,7 +49,7 @@ static int new_file(const char *name, u8 *data, size_t len)
 static void expect(const char *name, const u8 *want, size_t len)
 {
 	check_file(name, want, len);
-	rec("%s: size=%zu %016llx", name, len, (unsigned long long)hash(want, len));
+	rec("%s: size=%zu %016llx", name, len, hash(want, len));
 }
 
 /* Holes, unwritten and written blocks in turns: each block is an extent of its own. */
@@ -92,22 +91,21 @@ static void holes(const void *arg)
 		/* All of it a hole at first, then with data in the middle */
 		s64 ret = eng_read(e, fd, buf, len, 0, 0);
 
-		CHECK(ret == (s64)len && !memcmp(buf, want, len),
-		      "%s: read of a hole: %lld", engine_names[plain_engines[i]], (long long)ret);
+		CHECK(ret == (s64)len && !memcmp(buf, want, len), "%s: read of a hole: %lld",
+		      engine_names[plain_engines[i]], ret);
 		fill(want + off, 12 * KiB, i);
 		ret = eng_write(e, fd, want + off, 12 * KiB, off, 0);
 		CHECK(ret == 12 * KiB, "%s: write into a hole: %lld",
-		      engine_names[plain_engines[i]], (long long)ret);
+		      engine_names[plain_engines[i]], ret);
 		for (u64 o = off - 8192; o < off + 24 * KiB; o += SECTOR) {
 			ret = eng_read(e, fd, buf, 8192, o, 0);
 			CHECK(ret == 8192 && !memcmp(buf, want + o, 8192),
 			      "%s: read across a hole at %llu: %lld",
-			      engine_names[plain_engines[i]], (unsigned long long)o,
-			      (long long)ret);
+			      engine_names[plain_engines[i]], o, ret);
 		}
 		ret = eng_read(e, fd, buf, len, 0, 0);
 		CHECK(ret == (s64)len && !memcmp(buf, want, len), "%s: whole read: %lld",
-		      engine_names[plain_engines[i]], (long long)ret);
+		      engine_names[plain_engines[i]], ret);
 		eng_close(e);
 	}
 	expect("holes", want, len);
@@ -147,7 +145,7 @@ static void unwritten(const void *arg)
 			fill(want + off, bytes, pos + 1);
 			ret = eng_write(e, fd, want + off, bytes, off, 0);
 			CHECK(ret == bytes, "write of %u at sector %u of a block: %lld", bytes,
-			      first, (long long)ret);
+			      first, ret);
 			ret = eng_read(e, fd, buf, 4 * bs, pos, 0);
 			CHECK(ret == (s64)(4 * bs) && !memcmp(buf, want + pos, 4 * bs),
 			      "write of %u at sector %u of a block: wrong data from byte %zu",
@@ -206,7 +204,7 @@ static void subblock_parallel(const void *arg)
 				eng_run(e, reqs, per);
 				for (u32 i = 0; i < per; i++)
 					CHECK(reqs[i].res == SECTOR, "sector %u: %lld", i,
-					      (long long)reqs[i].res);
+					      reqs[i].res);
 			}
 			CHECK(eng_read(e, fd, buf, 2 * bs, base, 0) == (s64)(2 * bs) &&
 			      !memcmp(buf, want + base, 2 * bs),
@@ -286,10 +284,9 @@ static void append(const void *arg)
 
 		fill(want + len, n, i);
 		ret = eng_write(e, fd, want + len, n, 0, 0);
-		CHECK(ret == n, "append %d of %u: %lld", i, n, (long long)ret);
+		CHECK(ret == n, "append %d of %u: %lld", i, n, ret);
 		len += n;
-		CHECK(file_size(fd) == len, "append %d: size %llu, not %zu", i,
-		      (unsigned long long)file_size(fd), len);
+		CHECK(file_size(fd) == len, "append %d: size %llu, not %zu", i, file_size(fd), len);
 		ret = eng_read(e, fd, buf, n, len - n, 0);
 		CHECK(ret == n && !memcmp(buf, want + len - n, n), "append %d: reads back wrong",
 		      i);
@@ -319,11 +316,9 @@ static void append(const void *arg)
 		}
 		eng_run(e, reqs, ENG_DEPTH);
 		for (u32 i = 0; i < ENG_DEPTH; i++)
-			CHECK(reqs[i].res == 4096, "append in flight: %lld",
-			      (long long)reqs[i].res);
+			CHECK(reqs[i].res == 4096, "append in flight: %lld", reqs[i].res);
 	}
-	CHECK(file_size(fd) == 4 * ENG_DEPTH * 4096, "appends in flight: size %llu",
-	      (unsigned long long)file_size(fd));
+	CHECK(file_size(fd) == 4 * ENG_DEPTH * 4096, "appends in flight: size %llu", file_size(fd));
 	read_all(fd, buf, 4 * ENG_DEPTH * 4096, 0);
 	for (u32 i = 0; i < 4 * ENG_DEPTH; i++) {
 		u8 id = buf[i * 4096];
@@ -363,17 +358,15 @@ static void extend(const void *arg)
 				fill(want + off, len, off);
 				ret = eng_write(e, fd, want + off, len, off, 0);
 				CHECK(ret == len, "%s: write of %u at %llu, size %u: %lld",
-				      engine_names[plain_engines[i]], len,
-				      (unsigned long long)off, size, (long long)ret);
+				      engine_names[plain_engines[i]], len, off, size, ret);
 				CHECK(file_size(fd) == off + len, "size %llu, not %llu",
-				      (unsigned long long)file_size(fd),
-				      (unsigned long long)(off + len));
+				      file_size(fd), off + len);
 				ret = eng_read(e, fd, buf, 128 * KiB, 0, 0);
-				CHECK(ret == (s64)(off + len), "read: %lld", (long long)ret);
+				CHECK(ret == (s64)(off + len), "read: %lld", ret);
 				CHECK(!memcmp(buf, want, ret),
 				      "%s: write of %u at %llu, size %u: wrong data from byte %zu: %02x, not %02x",
 				      engine_names[plain_engines[i]], len,
-				      (unsigned long long)off, size,
+				      off, size,
 				      first_diff(buf, want, ret), buf[first_diff(buf, want, ret)],
 				      want[first_diff(buf, want, ret)]);
 				/* What lies behind the end in its block becomes visible now */
@@ -383,8 +376,8 @@ static void extend(const void *arg)
 				      "size %u: behind the end is something else than zeros: byte %zu",
 				      size, first_diff(buf, want, off + len + 8192));
 				rec("%s size=%u off=%llu len=%u %016llx",
-				    engine_names[plain_engines[i]], size, (unsigned long long)off,
-				    len, (unsigned long long)hash(want, off + len));
+				    engine_names[plain_engines[i]], size, off, len,
+				    hash(want, off + len));
 				close(fd);
 			}
 		}
@@ -459,14 +452,14 @@ static void sync_writes(const void *arg)
 							modes[m].rwf);
 					rec("%s %s len=%u off=%llu -> %lld",
 					    engine_names[plain_engines[i]], modes[m].name, lens[l],
-					    (unsigned long long)off, (long long)ret);
+					    off, ret);
 					CHECK(ret == lens[l], "%s: %s write of %u at %llu: %lld",
 					      engine_names[plain_engines[i]], modes[m].name,
-					      lens[l], (unsigned long long)off, (long long)ret);
+					      lens[l], off, ret);
 				}
 				end += lens[l];
-				CHECK(file_size(fd) == end, "size %llu, not %llu",
-				      (unsigned long long)file_size(fd), (unsigned long long)end);
+				CHECK(file_size(fd) == end, "size %llu, not %llu", file_size(fd),
+				      end);
 			}
 			read_all(fd, buf, end, 0);
 			CHECK(!memcmp(buf, want, end), "%s: wrong data from byte %zu",
@@ -506,19 +499,17 @@ static void fragments(const void *arg)
 			ret = eng_read(e, fd, buf, len, 0, 0);
 			CHECK(ret == (s64)len && !memcmp(buf, want, len),
 			      "%s: read: %lld, wrong from byte %zu", engine_names[plain_engines[i]],
-			      (long long)ret, first_diff(buf, want, len));
+			      ret, first_diff(buf, want, len));
 			n = n / SECTOR * SECTOR;
 			fill(want + off, n, mode + 1);
 			ret = eng_write(e, fd, want + off, n, off, flags[mode]);
-			rec("%s mode=%d -> %lld", engine_names[plain_engines[i]], mode,
-			    (long long)ret);
+			rec("%s mode=%d -> %lld", engine_names[plain_engines[i]], mode, ret);
 			CHECK(ret == n, "%s: write of %u: %lld", engine_names[plain_engines[i]], n,
-			      (long long)ret);
+			      ret);
 			ret = eng_read(e, fd, buf, len, 0, 0);
 			CHECK(ret == (s64)len && !memcmp(buf, want, len),
 			      "%s: after the write: %lld, wrong from byte %zu",
-			      engine_names[plain_engines[i]], (long long)ret,
-			      first_diff(buf, want, len));
+			      engine_names[plain_engines[i]], ret, first_diff(buf, want, len));
 			close(fd);
 			expect("fragments", want, len);
 		}
@@ -559,10 +550,8 @@ static void many_segments(const void *arg)
 		}
 		memset(arena, 0x5c, 2 * cap);
 		ret = xpreadv2(fd, iov, used, off, 0);
-		rec("round %d: %u segments, %zu bytes -> %lld", round, used, total,
-		    (long long)ret);
-		CHECK(ret == (s64)total, "read of %u segments, %zu bytes: %lld", used, total,
-		      (long long)ret);
+		rec("round %d: %u segments, %zu bytes -> %lld", round, used, total, ret);
+		CHECK(ret == (s64)total, "read of %u segments, %zu bytes: %lld", used, total, ret);
 		total = 0;
 		for (u32 i = 0; i < used; i++) {
 			CHECK(!memcmp(iov[i].iov_base, want + off + total, iov[i].iov_len),
@@ -573,8 +562,7 @@ static void many_segments(const void *arg)
 			       iov[i].iov_len);
 		}
 		ret = xpwritev2(fd, iov, used, off, 0);
-		CHECK(ret == (s64)total, "write of %u segments, %zu bytes: %lld", used, total,
-		      (long long)ret);
+		CHECK(ret == (s64)total, "write of %u segments, %zu bytes: %lld", used, total, ret);
 		read_all(fd, buf, cap, 0);
 		CHECK(!memcmp(buf, want, cap), "after the write: wrong data from byte %zu",
 		      first_diff(buf, want, cap));
@@ -616,15 +604,13 @@ static void far_offsets(const void *arg)
 		fill(want, 64 * KiB, i);
 		write_all(fd, want, 64 * KiB, offs[i]);
 		read_all(fd, buf, 64 * KiB, offs[i]);
-		CHECK(!memcmp(buf, want, 64 * KiB), "wrong data at %llu",
-		      (unsigned long long)offs[i]);
+		CHECK(!memcmp(buf, want, 64 * KiB), "wrong data at %llu", offs[i]);
 		if (i) {
 			read_all(fd, buf, 64 * KiB, offs[i] - 128 * KiB);
-			CHECK(all_bytes(buf, 64 * KiB, 0), "no zeros before %llu",
-			      (unsigned long long)offs[i]);
+			CHECK(all_bytes(buf, 64 * KiB, 0), "no zeros before %llu", offs[i]);
 		}
 	}
-	rec("size %llu", (unsigned long long)file_size(fd));
+	rec("size %llu", file_size(fd));
 	unlink(path_of("far"));
 }
 
@@ -653,31 +639,28 @@ static void misaligned(const void *arg)
 			memset(buf, 0, 256 * KiB);
 			rd = eng_raw(e, false, fd, buf + v[i].shift, v[i].len, v[i].off, 0);
 			rec("%s read off=%u len=%u shift=%u -> %lld",
-			    engine_names[plain_engines[k]], v[i].off, v[i].len, v[i].shift,
-			    (long long)rd);
+			    engine_names[plain_engines[k]], v[i].off, v[i].len, v[i].shift, rd);
 			fill(data, 256 * KiB, i);
 			wr = eng_raw(e, true, fd, data + v[i].shift, v[i].len, v[i].off, 0);
 			rec("%s write off=%u len=%u shift=%u -> %lld",
-			    engine_names[plain_engines[k]], v[i].off, v[i].len, v[i].shift,
-			    (long long)wr);
+			    engine_names[plain_engines[k]], v[i].off, v[i].len, v[i].shift, wr);
 			/* The bounce buffer is aligned, whatever the memory of the caller is. */
 			if (env.strict && (!env.bounce || (v[i].off | v[i].len) % SECTOR)) {
 				CHECK(rd == (v[i].off >= len ? 0 : -EINVAL),
 				      "%s: read of %u at %u, buffer + %u: %lld",
 				      engine_names[plain_engines[k]], v[i].len, v[i].off,
-				      v[i].shift, (long long)rd);
+				      v[i].shift, rd);
 				CHECK(wr == -EINVAL, "%s: write of %u at %u, buffer + %u: %lld",
 				      engine_names[plain_engines[k]], v[i].len, v[i].off,
-				      v[i].shift, (long long)wr);
+				      v[i].shift, wr);
 				check_file("misaligned", want, len);
 			} else {
 				CHECK(rd <= 0 || !memcmp(buf + v[i].shift, want + v[i].off, rd),
 				      "wrong data");
-				CHECK(wr == v[i].len || wr == -EINVAL, "write: %lld",
-				      (long long)wr);
+				CHECK(wr == v[i].len || wr == -EINVAL, "write: %lld", wr);
 			}
 			close(fd);
-			rec("%016llx", (unsigned long long)file_hash("misaligned"));
+			rec("%016llx", file_hash("misaligned"));
 		}
 		eng_close(e);
 	}
@@ -697,9 +680,9 @@ static void zero_length(const void *arg)
 		e = eng_open(plain_engines[k]);
 		rd = eng_raw(e, false, fd, buf, 0, 0, 0);
 		wr = eng_raw(e, true, fd, buf, 0, 4096, 0);
-		rec("%s: %lld %lld", engine_names[plain_engines[k]], (long long)rd, (long long)wr);
-		CHECK(!rd && !wr, "%s: read %lld, write %lld", engine_names[plain_engines[k]],
-		      (long long)rd, (long long)wr);
+		rec("%s: %lld %lld", engine_names[plain_engines[k]], rd, wr);
+		CHECK(!rd && !wr, "%s: read %lld, write %lld", engine_names[plain_engines[k]], rd,
+		      wr);
 		eng_close(e);
 	}
 	close(fd);
@@ -775,7 +758,7 @@ static void poll_wait(const void *arg)
 	set_io_timeout("30000");
 	if (ret == -ETIMEDOUT && strcmp(env.impl, "rust"))
 		skip("a known defect of the C code: it waits for what nobody polls");
-	CHECK(ret == bs + SECTOR, "polled write: %lld", (long long)ret);
+	CHECK(ret == bs + SECTOR, "polled write: %lld", ret);
 	eng_close(e);
 	close(fd);
 	check_file("poll-wait", want, 16 * bs);
@@ -839,21 +822,19 @@ static void self_mmap(const void *arg)
 
 		/* From the upper half into the lower one, none of the pages present yet */
 		ret = eng_raw(e, true, fd, map + half, 64 * KiB, 0, 0);
-		rec("%s write from mapping -> %lld", engine_names[plain_engines[k]],
-		    (long long)ret);
-		CHECK(ret == 64 * KiB, "write from the mapping: %lld", (long long)ret);
+		rec("%s write from mapping -> %lld", engine_names[plain_engines[k]], ret);
+		CHECK(ret == 64 * KiB, "write from the mapping: %lld", ret);
 		memcpy(want, want + half, 64 * KiB);
 		/* and a read of the lower half into the upper one */
 		ret = eng_raw(e, false, fd, map + half + 128 * KiB, 64 * KiB, 128 * KiB, 0);
-		rec("%s read into mapping -> %lld", engine_names[plain_engines[k]],
-		    (long long)ret);
-		CHECK(ret == 64 * KiB, "read into the mapping: %lld", (long long)ret);
+		rec("%s read into mapping -> %lld", engine_names[plain_engines[k]], ret);
+		CHECK(ret == 64 * KiB, "read into the mapping: %lld", ret);
 		memcpy(want + half + 128 * KiB, want + 128 * KiB, 64 * KiB);
 		CHECK(!memcmp(map, want, len), "wrong data from byte %zu",
 		      first_diff(map, want, len));
 		/* A read of pages into themselves changes nothing. */
 		ret = eng_raw(e, false, fd, map + 256 * KiB, 16 * KiB, 256 * KiB, 0);
-		CHECK(ret == 16 * KiB, "read of pages into themselves: %lld", (long long)ret);
+		CHECK(ret == 16 * KiB, "read of pages into themselves: %lld", ret);
 		munmap(map, len);
 		close(fd);
 		expect("self", want, len);
@@ -886,8 +867,7 @@ static void nowait(const void *arg)
 	read_all(fd, buf, len, 0);
 	for (tries = 0; tries < 1000 && ret != 4096; tries++) {
 		ret = one_nowait(false, fd, buf, 4096, 8192);
-		CHECK(ret == 4096 || ret == -EAGAIN || ret == -EOPNOTSUPP, "read: %lld",
-		      (long long)ret);
+		CHECK(ret == 4096 || ret == -EAGAIN || ret == -EOPNOTSUPP, "read: %lld", ret);
 		if (ret == -EOPNOTSUPP)
 			skip("RWF_NOWAIT: not supported");
 	}
@@ -897,14 +877,14 @@ static void nowait(const void *arg)
 	for (ret = 0, tries = 0; tries < 1000 && ret != 64 * KiB; tries++)
 		ret = one_nowait(false, fd, buf, 64 * KiB, 0);
 	/* btrfs may stop at the first extent that is not at hand. */
-	CHECK(ret == 64 * KiB || !env.strict, "large read: %lld", (long long)ret);
+	CHECK(ret == 64 * KiB || !env.strict, "large read: %lld", ret);
 	CHECK(ret < 0 || !memcmp(buf, want, ret), "large read: wrong data");
 	for (ret = 0, tries = 0; tries < 1000 && ret != 4096; tries++) {
 		/* This one may block, and gets the time stamps up to date. */
 		write_all(fd, memcpy(buf, want + 20480, 4096), 4096, 20480);
 		fill(buf, 4096, 3);
 		ret = one_nowait(true, fd, buf, 4096, 16384);
-		CHECK(ret == 4096 || ret == -EAGAIN, "overwrite: %lld", (long long)ret);
+		CHECK(ret == 4096 || ret == -EAGAIN, "overwrite: %lld", ret);
 	}
 	/* f2fs and btrfs may need a new place for every write. */
 	CHECK(ret == 4096 || !env.strict, "no overwrite succeeded in %d tries", tries);
@@ -913,23 +893,23 @@ static void nowait(const void *arg)
 
 	/* A hole needs space. */
 	ret = one_nowait(true, fd, buf, 4096, len + 65536);
-	rec("write into a hole -> %lld", (long long)ret);
+	rec("write into a hole -> %lld", ret);
 	if (ret > 0)
 		memcpy(want + len + 65536, buf, ret);
-	CHECK(!env.strict || ret == -EAGAIN, "write into a hole: %lld", (long long)ret);
+	CHECK(!env.strict || ret == -EAGAIN, "write into a hole: %lld", ret);
 
 	/* Cached pages would have to be dropped, dirty ones to be written first. */
 	read_all(bfd, buf, len, 0);
 	fill(buf, 4096, 4);
 	ret = one_nowait(true, fd, buf, 4096, 32768);
-	rec("write to a cached page -> %lld", (long long)ret);
-	CHECK(ret == -EAGAIN, "write to a cached page: %lld", (long long)ret);
+	rec("write to a cached page -> %lld", ret);
+	CHECK(ret == -EAGAIN, "write to a cached page: %lld", ret);
 	fill(want + 49152, 4096, 5);
 	write_all(bfd, want + 49152, 4096, 49152);
 	ret = one_nowait(false, fd, buf, 4096, 49152);
 	/* Writeback may have come between: then the read is allowed. */
 	CHECK(ret == -EAGAIN || (ret == 4096 && !memcmp(buf, want + 49152, 4096)),
-	      "read of a dirty page: %lld", (long long)ret);
+	      "read of a dirty page: %lld", ret);
 	close(fd);
 	close(bfd);
 	expect("nowait", want, 2 * len);
@@ -1050,9 +1030,9 @@ static void reflink(const void *arg)
 			ret = eng_write(e, copy, want + offs[i], lens[i], offs[i],
 					i & 1 ? RWF_DSYNC : 0);
 			rec("%s off=%u len=%u -> %lld", engine_names[plain_engines[k]], offs[i],
-			    lens[i], (long long)ret);
+			    lens[i], ret);
 			CHECK(ret == lens[i], "%s: write of %u at %u: %lld",
-			      engine_names[plain_engines[k]], lens[i], offs[i], (long long)ret);
+			      engine_names[plain_engines[k]], lens[i], offs[i], ret);
 			check_file("shared", orig, len);
 			check_file("copy", want, len);
 		}
@@ -1102,15 +1082,14 @@ static void atomic_writes(const void *arg)
 			if (plain_engines[k] != ENG_VEC) {
 				fill(buf, n, n + k);
 				ret = eng_write(e, fd, buf, n, off, flags[k & 1]);
-				rec("%s %u -> %lld", engine_names[plain_engines[k]], n,
-				    (long long)ret);
+				rec("%s %u -> %lld", engine_names[plain_engines[k]], n, ret);
 				CHECK(ret == (can ? (s64)n : -EINVAL), "%s: atomic write of %u: %lld",
-				      engine_names[plain_engines[k]], n, (long long)ret);
+				      engine_names[plain_engines[k]], n, ret);
 				if (can)
 					memcpy(want + off, buf, n);
 				ret = eng_write(e, fd, want, n, off + SECTOR, RWF_ATOMIC);
 				CHECK(ret == -EINVAL, "%s: misplaced atomic write of %u: %lld",
-				      engine_names[plain_engines[k]], n, (long long)ret);
+				      engine_names[plain_engines[k]], n, ret);
 			}
 			eng_close(e);
 		}

@@ -150,48 +150,43 @@ void *xalloc(size_t len)
 	return p;
 }
 
+static s64 count_or_errno(ssize_t ret)
+{
+	return ret < 0 ? -errno : ret;
+}
+
 s64 xpread(int fd, void *buf, size_t len, u64 off)
 {
-	ssize_t ret = pread(fd, buf, len, off);
-
-	return ret < 0 ? -errno : ret;
+	return count_or_errno(pread(fd, buf, len, off));
 }
 
 s64 xpwrite(int fd, const void *buf, size_t len, u64 off)
 {
-	ssize_t ret = pwrite(fd, buf, len, off);
-
-	return ret < 0 ? -errno : ret;
+	return count_or_errno(pwrite(fd, buf, len, off));
 }
 
 s64 xpreadv2(int fd, const struct iovec *iov, int n, u64 off, int flags)
 {
-	ssize_t ret = preadv2(fd, iov, n, off, flags);
-
-	return ret < 0 ? -errno : ret;
+	return count_or_errno(preadv2(fd, iov, n, off, flags));
 }
 
 s64 xpwritev2(int fd, const struct iovec *iov, int n, u64 off, int flags)
 {
-	ssize_t ret = pwritev2(fd, iov, n, off, flags);
-
-	return ret < 0 ? -errno : ret;
+	return count_or_errno(pwritev2(fd, iov, n, off, flags));
 }
 
 void write_all(int fd, const void *buf, size_t len, u64 off)
 {
 	s64 ret = xpwrite(fd, buf, len, off);
 
-	CHECK(ret == (s64)len, "write of %zu at %llu: %lld", len, (unsigned long long)off,
-	      (long long)ret);
+	CHECK(ret == (s64)len, "write of %zu at %llu: %lld", len, off, ret);
 }
 
 void read_all(int fd, void *buf, size_t len, u64 off)
 {
 	s64 ret = xpread(fd, buf, len, off);
 
-	CHECK(ret == (s64)len, "read of %zu at %llu: %lld", len, (unsigned long long)off,
-	      (long long)ret);
+	CHECK(ret == (s64)len, "read of %zu at %llu: %lld", len, off, ret);
 }
 
 u64 file_size(int fd)
@@ -274,11 +269,9 @@ void check_file(const char *name, const void *want, size_t len)
 
 		if (pass)
 			drop_cache(fd);
-		CHECK(file_size(fd) == len, "%s: %llu bytes, not %zu", name,
-		      (unsigned long long)file_size(fd), len);
+		CHECK(file_size(fd) == len, "%s: %llu bytes, not %zu", name, file_size(fd), len);
 		ret = len ? xpread(fd, p, n, 0) : 0;
-		CHECK(ret == (s64)len, "%s: pass %d: read %lld of %zu", name, pass,
-		      (long long)ret, len);
+		CHECK(ret == (s64)len, "%s: pass %d: read %lld of %zu", name, pass, ret, len);
 		CHECK(!memcmp(p, want, len), "%s: pass %d: wrong data from byte %zu", name, pass,
 		      first_diff(p, want, len));
 		close(fd);
@@ -294,7 +287,7 @@ void keep(const char *name)
 	if (!f)
 		return;
 	h = hash_path(path_of(name), &size);
-	fprintf(f, "%s %llu %016llx\n", name, (unsigned long long)size, (unsigned long long)h);
+	fprintf(f, "%s %llu %016llx\n", name, size, h);
 	fclose(f);
 }
 
@@ -302,7 +295,7 @@ void keep(const char *name)
 static void remount(const void *arg)
 {
 	char name[128];
-	unsigned long long size, h;
+	u64 size, h;
 	int n = 0, bad = 0;
 	FILE *f = fopen(env.manifest, "r");
 
@@ -312,8 +305,8 @@ static void remount(const void *arg)
 		n++;
 		if (got != h || got_size != size) {
 			bad++;
-			printf("# %s: %llu bytes %016llx, was %llu bytes %016llx\n", name,
-			       (unsigned long long)got_size, (unsigned long long)got, size, h);
+			printf("# %s: %llu bytes %016llx, was %llu bytes %016llx\n", name, got_size,
+			       got, size, h);
 		}
 	}
 	if (!n)

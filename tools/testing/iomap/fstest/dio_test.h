@@ -10,6 +10,7 @@
 #ifndef DIO_TEST_H
 #define DIO_TEST_H
 
+#include <asm/types.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -24,10 +25,10 @@
 
 #include <kselftest.h>
 
-typedef uint8_t u8;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int64_t s64;
+typedef __u8 u8;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s64 s64;
 
 #define SECTOR		512U
 #define KiB		1024U

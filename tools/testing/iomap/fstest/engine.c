@@ -176,12 +176,10 @@ void req_check_guards(const struct req *r)
 		u8 *base = r->iov[i].iov_base;
 
 		CHECK(all_bytes(pos, base - pos, GUARD),
-		      "memory before segment %d of a read at %llu was overwritten", i,
-		      (unsigned long long)r->off);
+		      "memory before segment %d of a read at %llu was overwritten", i, r->off);
 		pos = base + r->iov[i].iov_len;
 	}
-	CHECK(all_bytes(pos, SECTOR, GUARD), "memory after a read at %llu was overwritten",
-	      (unsigned long long)r->off);
+	CHECK(all_bytes(pos, SECTOR, GUARD), "memory after a read at %llu was overwritten", r->off);
 }
 
 static void run_aio(struct engine *e, struct req *reqs, int n)

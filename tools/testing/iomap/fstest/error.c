@@ -32,11 +32,9 @@ static void break_disk(enum method m, bool write, u64 sector, u64 n, const char 
 
 	if (m == INJECT)
 		snprintf(rule, sizeof(rule), "add,op=%s,start=%llu,nr_sectors=%llu,status=%s",
-			 write ? "WRITE" : "READ", (unsigned long long)sector,
-			 (unsigned long long)n, status);
+			 write ? "WRITE" : "READ", sector, n, status);
 	else
-		snprintf(rule, sizeof(rule), "+%llu-%llu", (unsigned long long)sector,
-			 (unsigned long long)(sector + n - 1));
+		snprintf(rule, sizeof(rule), "+%llu-%llu", sector, sector + n - 1);
 	CHECK(write_str(control(m), rule), "%s: %s: %s", control(m), rule, strerror(errno));
 }
 
@@ -45,8 +43,7 @@ static void mend_disk(enum method m, u64 sector, u64 n)
 	char rule[128] = "removeall";
 
 	if (m == BADBLOCKS)
-		snprintf(rule, sizeof(rule), "-%llu-%llu", (unsigned long long)sector,
-			 (unsigned long long)(sector + n - 1));
+		snprintf(rule, sizeof(rule), "-%llu-%llu", sector, sector + n - 1);
 	CHECK(write_str(control(m), rule), "%s: %s: %s", control(m), rule, strerror(errno));
 }
 
@@ -59,8 +56,7 @@ static u64 sector_of(int fd, u64 off)
 	} f = { .map = { .fm_start = off, .fm_length = 1, .fm_extent_count = 1 } };
 
 	CHECK(!ioctl(fd, FS_IOC_FIEMAP, &f.map), "FIEMAP: %s", strerror(errno));
-	CHECK(f.map.fm_mapped_extents == 1 && f.extent.fe_physical, "byte %llu is not mapped",
-	      (unsigned long long)off);
+	CHECK(f.map.fm_mapped_extents == 1 && f.extent.fe_physical, "byte %llu is not mapped", off);
 	return (f.extent.fe_physical + off - f.extent.fe_logical) / SECTOR;
 }
 
@@ -137,12 +133,11 @@ static void read_errors(const void *arg)
 				if (!direct)
 					continue;
 				ret = eng_read(e, fd, buf, v[t].len, bad_off + v[t].rel, 0);
-				rec("%s %s at %lld len %u -> %lld", en, kinds[i].status,
-				    (long long)v[t].rel, v[t].len, (long long)ret);
+				rec("%s %s at %lld len %u -> %lld", en, kinds[i].status, v[t].rel,
+				    v[t].len, ret);
 				CHECK_MEND(ret == (v[t].hit ? -kinds[i].err : (s64)v[t].len),
 					   "%s: %s: read of %u at %lld from the bad sector: %lld",
-					   en, kinds[i].status, v[t].len, (long long)v[t].rel,
-					   (long long)ret);
+					   en, kinds[i].status, v[t].len, v[t].rel, ret);
 				CHECK_MEND(ret < 0 || !memcmp(buf, want + bad_off + v[t].rel, ret),
 					   "%s: wrong data", en);
 			}
@@ -161,7 +156,7 @@ static void read_errors(const void *arg)
 					CHECK_MEND(reqs[q].res ==
 						   (q == 3 ? -kinds[i].err : 16 * (s64)KiB),
 						   "%s: request %u of a batch: %lld", en, q,
-						   (long long)reqs[q].res);
+						   reqs[q].res);
 			}
 			eng_close(e);
 		}
@@ -211,26 +206,25 @@ static void write_errors(const void *arg)
 			/* Around it, into it, across it, and one of several */
 			ret = eng_write(e, fd, data, 4096, off - 4096, rwf);
 			CHECK_MEND(ret == 4096, "%s %s: write before the bad sector: %lld", en,
-				   places[place], (long long)ret);
+				   places[place], ret);
 			memcpy(want + off - 4096, data, 4096);
 			ret = eng_write(e, fd, data, 4096, off, rwf);
-			rec("%s %s 4k -> %lld", en, places[place], (long long)ret);
+			rec("%s %s 4k -> %lld", en, places[place], ret);
 			CHECK_MEND(ret == -EIO, "%s %s: write to the bad sector: %lld", en,
-				   places[place], (long long)ret);
+				   places[place], ret);
 			if (env.strict) {
 				ret = eng_write(e, fd, data, SECTOR, off, rwf);
-				rec("%s %s 512 -> %lld", en, places[place], (long long)ret);
-				CHECK_MEND(ret == -EIO,
-					   "%s %s: 512 bytes to the bad sector: %lld", en,
-					   places[place], (long long)ret);
+				rec("%s %s 512 -> %lld", en, places[place], ret);
+				CHECK_MEND(ret == -EIO, "%s %s: 512 bytes to the bad sector: %lld",
+					   en, places[place], ret);
 			}
 			ret = eng_write(e, fd, data, 128 * KiB, off - 64 * KiB, rwf);
-			rec("%s %s 128k -> %lld", en, places[place], (long long)ret);
+			rec("%s %s 128k -> %lld", en, places[place], ret);
 			CHECK_MEND(ret == -EIO, "%s %s: write across the bad sector: %lld", en,
-				   places[place], (long long)ret);
+				   places[place], ret);
 			ret = eng_write(e, fd, data, 64 * KiB, off + 300 * KiB, rwf);
 			CHECK_MEND(ret == 64 * KiB, "%s %s: write elsewhere: %lld", en,
-				   places[place], (long long)ret);
+				   places[place], ret);
 			memcpy(want + off + 300 * KiB, data, 64 * KiB);
 			if (engines[k] >= ENG_AIO) {
 				struct req reqs[ENG_DEPTH] = { };
@@ -247,13 +241,12 @@ static void write_errors(const void *arg)
 				for (u32 q = 0; q < ENG_DEPTH; q++)
 					CHECK_MEND(reqs[q].res == (q ? 16 * (s64)KiB : -EIO),
 						   "%s %s: request %u of a batch: %lld", en,
-						   places[place], q, (long long)reqs[q].res);
+						   places[place], q, reqs[q].res);
 				for (u32 q = 1; q < ENG_DEPTH; q++)
 					memcpy(want + reqs[q].off, data, 16 * KiB);
 			}
 			mend_disk(m, bad, nr);
-			CHECK(file_size(fd) == WRITE_SIZE, "size %llu",
-			      (unsigned long long)file_size(fd));
+			CHECK(file_size(fd) == WRITE_SIZE, "size %llu", file_size(fd));
 
 			/*
 			 * Where a write failed, each sector is as it was or as it was to be, and
@@ -275,12 +268,12 @@ static void write_errors(const void *arg)
 				      (new3 && !memcmp(buf + i, new3, SECTOR)) ||
 				      (place & 1 && new && all_bytes(buf + i, SECTOR, 0)),
 				      "%s %s: byte %llu is neither old nor new", en, places[place],
-				      (unsigned long long)i);
+				      i);
 			}
 			/* And it works again. */
 			ret = eng_write(e, fd, data, 128 * KiB, off - 64 * KiB, rwf);
 			CHECK(ret == 128 * KiB, "%s %s: write after the disk was mended: %lld", en,
-			      places[place], (long long)ret);
+			      places[place], ret);
 			ret = eng_read(e, fd, buf, 128 * KiB, off - 64 * KiB, 0);
 			CHECK(ret == 128 * KiB && !memcmp(buf, data, ret), "%s %s: reads back wrong",
 			      en, places[place]);
@@ -316,13 +309,13 @@ static void extend_errors(const void *arg)
 		bad = sector_of(fd, 256 * KiB);
 		break_disk(m, true, bad, nr, "IOERR");
 		ret = eng_write(e, fd, data, 64 * KiB, 256 * KiB, 0);
-		rec("%s -> %lld", engine_names[engines[k]], (long long)ret);
-		CHECK_MEND(ret == -EIO, "%s: %lld", engine_names[engines[k]], (long long)ret);
+		rec("%s -> %lld", engine_names[engines[k]], ret);
+		CHECK_MEND(ret == -EIO, "%s: %lld", engine_names[engines[k]], ret);
 		CHECK_MEND(file_size(fd) == 64 * KiB, "%s: the file grew to %llu",
-			   engine_names[engines[k]], (unsigned long long)file_size(fd));
+			   engine_names[engines[k]], file_size(fd));
 		mend_disk(m, bad, nr);
 		ret = eng_write(e, fd, data + 64 * KiB, 64 * KiB, 64 * KiB, 0);
-		CHECK(ret == 64 * KiB, "write after the disk was mended: %lld", (long long)ret);
+		CHECK(ret == 64 * KiB, "write after the disk was mended: %lld", ret);
 		close(fd);
 		check_file("error-extend", data, 128 * KiB);
 		eng_close(e);

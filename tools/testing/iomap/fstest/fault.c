@@ -36,7 +36,7 @@ static void rec_contents(u64 hash)
 	if (!strcmp(env.fstype, "f2fs"))
 		rec("not recorded");
 	else
-		rec("%016llx", (unsigned long long)hash);
+		rec("%016llx", hash);
 }
 
 /* One request at a bad address; addr may be good up to some byte. */
@@ -49,16 +49,15 @@ static void bad_request(struct engine *e, int fd, bool write, enum region region
 
 	ret = eng_raw(e, write, fd, addr, len, off, 0);
 	if (!write && off >= size)
-		CHECK(ret == 0 || ret == -EFAULT, "%s: read beyond the end: %lld", what,
-		      (long long)ret);
+		CHECK(ret == 0 || ret == -EFAULT, "%s: read beyond the end: %lld", what, ret);
 	else if (!good)
 		CHECK(ret == -EFAULT, "%s: %s %s of %u: %lld", what, region_names[region],
-		      write ? "write" : "read", len, (long long)ret);
+		      write ? "write" : "read", len, ret);
 	else
 		CHECK(ret == -EFAULT || (ret > 0 && ret <= good), "%s: %s %s of %u: %lld", what,
-		      region_names[region], write ? "write" : "read", len, (long long)ret);
+		      region_names[region], write ? "write" : "read", len, ret);
 	rec("%s %s %s len=%u shift=%u -> %lld", what, region_names[region],
-	    write ? "write" : "read", len, shift, (long long)ret);
+	    write ? "write" : "read", len, shift, ret);
 
 	/* Nothing but the good part may have reached the file. */
 	end = size;
@@ -67,8 +66,7 @@ static void bad_request(struct engine *e, int fd, bool write, enum region region
 
 		CHECK(now == size || (ret > 0 && now == off + ret),
 		      "%s: failed %s write of %u at %llu: size %llu, was %llu", what,
-		      region_names[region], len, (unsigned long long)off,
-		      (unsigned long long)now, (unsigned long long)size);
+		      region_names[region], len, off, now, size);
 		end = now;
 	}
 	got = xalloc(NR_REGIONS * REGION);
@@ -91,7 +89,7 @@ static void bad_request(struct engine *e, int fd, bool write, enum region region
 		}
 		CHECK(may && !memcmp(got + i, addr + (i - off), SECTOR),
 		      "%s: %s write of %u changed byte %llu of the file", what,
-		      region_names[region], len, (unsigned long long)i);
+		      region_names[region], len, i);
 		/* A write that was refused as a whole leaves what is new to the file invisible. */
 		CHECK(region == MAPPED || ret > 0, "%s: failed %s write is visible", what,
 		      region_names[region]);
@@ -189,16 +187,14 @@ static void fault_segment(const void *arg)
 				iov[i] = (struct iovec){ i == bad ? none : buf + i * 16 * KiB,
 							 8 * KiB };
 			ret = xpreadv2(fd, iov, 3, off, 0);
-			rec("%d %s read -> %lld", bad, region_names[r], (long long)ret);
+			rec("%d %s read -> %lld", bad, region_names[r], ret);
 			CHECK(ret == -EFAULT || (bad && ret > 0 && ret <= bad * 8 * KiB),
-			      "%s read, segment %d bad: %lld", region_names[r], bad,
-			      (long long)ret);
+			      "%s read, segment %d bad: %lld", region_names[r], bad, ret);
 			fill(buf, 64 * KiB, bad + r);
 			ret = xpwritev2(fd, iov, 3, off, 0);
-			rec("%d %s write -> %lld", bad, region_names[r], (long long)ret);
+			rec("%d %s write -> %lld", bad, region_names[r], ret);
 			CHECK(ret == -EFAULT || (bad && ret > 0 && ret <= bad * 8 * KiB),
-			      "%s write, segment %d bad: %lld", region_names[r], bad,
-			      (long long)ret);
+			      "%s write, segment %d bad: %lld", region_names[r], bad, ret);
 			close(fd);
 			rec_contents(file_hash("fault"));
 		}
@@ -254,22 +250,21 @@ static void enospc(const void *arg)
 			done += ret;
 		}
 	}
-	CHECK(ret == -ENOSPC, "the file system did not fill up: %lld after %zu bytes",
-	      (long long)ret, done);
+	CHECK(ret == -ENOSPC, "the file system did not fill up: %lld after %zu bytes", ret, done);
 	rec("ENOSPC");
 	for (enum engine_kind k = ENG_AIO; k <= ENG_URING_FIXED; k++) {
 		struct engine *e = eng_open(k);
 
 		ret = eng_write(e, fd, data, chunk, cap, 0);
-		CHECK(ret == -ENOSPC || (ret > 0 && ret <= (s64)chunk), "%s: %lld",
-		      engine_names[k], (long long)ret);
+		CHECK(ret == -ENOSPC || (ret > 0 && ret <= (s64)chunk), "%s: %lld", engine_names[k],
+		      ret);
 		eng_close(e);
 	}
 	/* What has its space already needs none. */
 	fill(safe, safe_len, 9);
 	ret = xpwrite(safe_fd, safe, safe_len, 0);
 	CHECK(ret == (s64)safe_len || (!env.strict && ret == -ENOSPC), "overwrite when full: %lld",
-	      (long long)ret);
+	      ret);
 	if (ret != (s64)safe_len)
 		fill(safe, safe_len, 7);
 	if (env.strict) {
@@ -300,7 +295,7 @@ static void enospc(const void *arg)
 		usleep(50000);
 		sync();
 	}
-	CHECK(ret == 4 * MiB, "write after making room: %lld", (long long)ret);
+	CHECK(ret == 4 * MiB, "write after making room: %lld", ret);
 	close(fd);
 	check_file("enospc-after", data, 4 * MiB);
 	unlink(path_of("enospc-after"));

@@ -50,8 +50,7 @@ static void check_range(struct mix *m, const char *what, const void *buf, u64 of
 
 	CHECK(!memcmp(buf, m->data + off, len),
 	      "op %d: %s of %zu at %llu: wrong data from byte %llu: %02x, not %02x", m->op, what,
-	      len, (unsigned long long)off, (unsigned long long)(off + diff),
-	      ((const u8 *)buf)[diff], m->data[off + diff]);
+	      len, off, off + diff, ((const u8 *)buf)[diff], m->data[off + diff]);
 }
 
 /* Below a block, some blocks, or up to what is possible */
@@ -169,10 +168,9 @@ static void op_direct(struct mix *m)
 
 		if (!r->write)
 			continue;
-		rec("%d: write off=%llu len=%u -> %lld", m->op, (unsigned long long)r->off,
-		    r->len, (long long)r->res);
+		rec("%d: write off=%llu len=%u -> %lld", m->op, r->off, r->len, r->res);
 		CHECK(r->res == r->len, "op %d: direct write of %u at %llu: %lld", m->op, r->len,
-		      (unsigned long long)r->off, (long long)r->res);
+		      r->off, r->res);
 	}
 	for (int i = 0; i < n; i++) {
 		struct req *r = &reqs[i];
@@ -182,12 +180,12 @@ static void op_direct(struct mix *m)
 			continue;
 		want = read_result(m, r);
 		CHECK(r->res == want, "op %d: direct read of %u at %llu: %lld, not %lld", m->op,
-		      r->len, (unsigned long long)r->off, (long long)r->res, (long long)want);
+		      r->len, r->off, r->res, want);
 		req_check_guards(r);
 		req_get_data(r, m->tmp, want);
 		check_range(m, "direct read", m->tmp, r->off, want);
-		rec("%d: read off=%llu len=%u -> %lld %016llx", m->op, (unsigned long long)r->off,
-		    r->len, (long long)r->res, (unsigned long long)hash(m->tmp, want));
+		rec("%d: read off=%llu len=%u -> %lld %016llx", m->op, r->off, r->len, r->res,
+		    hash(m->tmp, want));
 	}
 	for (int i = 0; i < n; i++)
 		if (reqs[i].write) {
@@ -221,8 +219,8 @@ static void op_buffered_read(struct mix *m)
 	s64 want = off >= m->size ? 0 : min(m->size - off, len);
 	s64 ret = xpread(m->bfd, m->tmp, len, off);
 
-	CHECK(ret == want, "op %d: buffered read of %zu at %llu: %lld, not %lld", m->op, len,
-	      (unsigned long long)off, (long long)ret, (long long)want);
+	CHECK(ret == want, "op %d: buffered read of %zu at %llu: %lld, not %lld", m->op, len, off,
+	      ret, want);
 	check_range(m, "buffered read", m->tmp, off, want);
 }
 
@@ -322,7 +320,7 @@ static void mix(const void *arg)
 		ret = eng_read(m.eng, m.dfd, m.tmp, PAGE, 0, 0);
 		if (ret == -EOPNOTSUPP)
 			skip("%s does not poll", env.disk);
-		CHECK(ret == PAGE, "polled read: %lld", (long long)ret);
+		CHECK(ret == PAGE, "polled read: %lld", ret);
 
 		/* The disk gets a copy of what the block layer encrypts. C polls for the original. */
 		set_io_timeout("1000");
@@ -330,7 +328,7 @@ static void mix(const void *arg)
 		set_io_timeout("30000");
 		if (ret == -ETIMEDOUT && env.encrypted && strcmp(env.impl, "rust"))
 			skip("a known defect of the C code: it polls for what no disk has seen");
-		CHECK(ret == PAGE, "polled write: %lld", (long long)ret);
+		CHECK(ret == PAGE, "polled write: %lld", ret);
 	}
 
 	if (kind == ENG_URING_POLL)
@@ -359,13 +357,12 @@ static void mix(const void *arg)
 			break;
 		}
 		CHECK(file_size(m.bfd) == m.size, "op %d: size %llu, not %llu", m.op,
-		      (unsigned long long)file_size(m.bfd), (unsigned long long)m.size);
+		      file_size(m.bfd), m.size);
 	}
 	if (kind == ENG_URING_POLL)
 		set_io_timeout("30000");
 	check_file(name, m.data, m.size);
-	rec("end: size=%llu %016llx", (unsigned long long)m.size,
-	    (unsigned long long)hash(m.data, m.size));
+	rec("end: size=%llu %016llx", m.size, hash(m.data, m.size));
 	if (m.clone_hash) {
 		CHECK(file_hash(m.clone_name) == m.clone_hash, "the clone changed with the file");
 		keep(m.clone_name);

@@ -49,9 +49,8 @@ static void check_stamps(const char *who, const u8 *buf, u64 off, u32 len)
 		memcpy(&v, buf + i, 8);
 		if (others_allowed || (!v && zeros_allowed))
 			continue;
-		CHECK((v & ((1ULL << 40) - 1)) == off + i + 1,
-		      "%s: found %016llx at %llu", who, (unsigned long long)v,
-		      (unsigned long long)(off + i));
+		CHECK((v & ((1ULL << 40) - 1)) == off + i + 1, "%s: found %016llx at %llu", who, v,
+		      off + i);
 	}
 }
 
@@ -99,8 +98,7 @@ static void direct_writer(struct racer *r)
 		eng_run(e, reqs, n);
 		for (int k = 0; k < n; k++)
 			CHECK(reqs[k].res == reqs[k].len, "%s: write of %u at %llu: %lld", r->name,
-			      reqs[k].len, (unsigned long long)reqs[k].off,
-			      (long long)reqs[k].res);
+			      reqs[k].len, reqs[k].off, reqs[k].res);
 	}
 	eng_close(e);
 	close(fd);
@@ -122,7 +120,7 @@ static void reader(struct racer *r, int flags)
 		if (ret == -EIO && errors_allowed)
 			continue;
 		CHECK(ret >= 0 && (ret == len || zeros_allowed), "%s: read of %u at %llu: %lld",
-		      r->name, len, (unsigned long long)off, (long long)ret);
+		      r->name, len, off, ret);
 		check_stamps(r->name, buf, off, ret);
 	}
 	eng_close(e);
@@ -406,8 +404,7 @@ static void cached_async(const void *arg)
 			}
 			eng_run(e, reqs, ENG_DEPTH);
 			for (u32 q = 0; q < ENG_DEPTH; q++)
-				CHECK(reqs[q].res == reqs[q].len, "write: %lld",
-				      (long long)reqs[q].res);
+				CHECK(reqs[q].res == reqs[q].len, "write: %lld", reqs[q].res);
 			read_all(bfd, buf, RACE_SIZE, 0);
 			CHECK(!memcmp(buf, want, RACE_SIZE), "%s: stale page cache at %zu",
 			      engine_names[kinds[k]], first_diff(buf, want, RACE_SIZE));
