@@ -76,7 +76,7 @@ judge()
 	if in_root python3 -B "/project/tools/testing/iomap/$1" "${@:2}" >"$log" 2>&1 </dev/null; then
 		ok "$(cat "$log")"
 	else
-		fail "$(cat "$log")"
+		fail "$(paste -sd ' ' "$log")"
 	fi
 }
 

@@ -12,6 +12,8 @@
 IOMAP_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 PROJECT=$(cd "$IOMAP_DIR/../../.." && pwd)
 CACHE=${IOMAP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/iomap-dio-rust}
+# "make IOMAP_CACHE=~/cache" leaves the tilde to us.
+CACHE=$(realpath -m "${CACHE/#\~\//$HOME/}")
 # shellcheck source=pins
 . "$IOMAP_DIR/pins"
 
@@ -19,7 +21,7 @@ CACHE=${IOMAP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/iomap-dio-rust}
 # forth never mixes two sources.
 KSRC=${KSRC:-}
 if [ -n "$KSRC" ]; then
-	# "make KSRC=~/linux" leaves the tilde to us.
+	# As above.
 	KSRC=$(realpath -m "${KSRC/#\~\//$HOME/}")
 	SOURCE_KEY=-$(printf %s "$KSRC" | sha256sum | cut -c1-8)
 else

@@ -75,6 +75,15 @@ class Variables(unittest.TestCase):
         self.assertEqual(lines[-3:], ["bash", str(tmp / "again"), "an argument"])
 
 
+class Names(unittest.TestCase):
+    def test_tilde(self) -> None:
+        said = shell('echo "$CACHE $KSRC"', HOME="/home/me", IOMAP_CACHE="~/cache", KSRC="~/linux")
+        self.assertEqual(said, "/home/me/cache /home/me/linux\n")
+
+    def test_relative(self) -> None:
+        self.assertEqual(shell('cd /; echo "$CACHE"', IOMAP_CACHE="here/cache"), f"{Path.cwd()}/here/cache\n")
+
+
 class Readme(unittest.TestCase):
     def test_it_has_every_file(self) -> None:
         text = (HERE / "README").read_text()
