@@ -59,7 +59,7 @@ wants()
 tree=/cache/${TREE##*/}
 build=/cache/${BUILD##*/}
 
-# A tool that says a line for each thing it finds in our scripts, all of which are shown.
+# Runs a linter on our scripts, which prints a line for each finding, and shows all of them.
 look()
 {
 	if in_root sh -ec "cd /project/tools/testing/iomap; $1" >"$log" 2>&1 </dev/null; then
@@ -70,7 +70,7 @@ look()
 	fi
 }
 
-# A program of ours, which says what is right or what is wrong.
+# Runs a program of ours, which prints what it checked or what is wrong.
 judge()
 {
 	if in_root python3 -B "/project/tools/testing/iomap/$1" "${@:2}" >"$log" 2>&1 </dev/null; then
