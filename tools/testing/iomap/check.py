@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The checks of check.sh that take more than to run a tool.
+"""The checks of check.sh that need more than running a tool.
 
   check.py NAME PROJECT TREE BUILD LLVM     paths are those in the toolchain root
 
-Prints what was found to be right, or what is wrong, and fails then.
+Prints what it checked, or prints what is wrong and fails.
 """
 
 import re

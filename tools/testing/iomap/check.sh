@@ -59,7 +59,7 @@ wants()
 tree=/cache/${TREE##*/}
 build=/cache/${BUILD##*/}
 
-# A tool that says a line for each thing it finds in our scripts, all of which are shown.
+# Runs a linter on our scripts, which prints a line for each finding, and shows all of them.
 look()
 {
 	if in_root sh -ec "cd /project/tools/testing/iomap; $1" >"$log" 2>&1 </dev/null; then
@@ -70,7 +70,7 @@ look()
 	fi
 }
 
-# A program of ours, which says what is right or what is wrong.
+# Runs a program of ours, which prints what it checked or what is wrong.
 judge()
 {
 	if in_root python3 -B "/project/tools/testing/iomap/$1" "${@:2}" >"$log" 2>&1 </dev/null; then
@@ -152,15 +152,24 @@ judge_all unsafe flags
 # One build with every warning on serves several checks.
 if wants clippy || wants panicking || wants variant || wants attack || wants exports || wants c-free || wants build; then
 	name=build log=$logs/build.log
-	# A file that is not compiled warns of nothing.
-	rm -f "$BUILD"/check-rust/{rust/kernel.o,rust/helpers/helpers.o,fs/iomap/direct_io*.o}
+	# A file that is not compiled warns of nothing, unless all were clean before.
+	clean=$BUILD/check-rust/.clean
+	[ -e "$clean" ] || rm -f "$BUILD"/check-rust/{rust/kernel.o,rust/helpers/helpers.o,fs/iomap/direct_io*.o}
+	rm -f "$clean"
 	if compile rust CLIPPY=1 W=1; then
 		! wants build || ok "IOMAP_DIO_RUST=y IOMAP_DIO_COMPARE=n"
 		if wants clippy; then
 			# What compilers say of our files, which are at their place in the tree.
 			(our_files '*.rs'; our_files '*.[ch]') | sed 's/$/:/' >"$log.files"
 			grep -aF -f "$log.files" "$BUILD/check-rust/build.log" | grep -aE 'warning|error|-->' >"$log" || :
-			if [ ! -s "$log" ]; then ok "CLIPPY=1 W=1"; else fail "$(head -n 1 "$log"), see $logs/build.log"; fi
+			if [ ! -s "$log" ]; then
+				ok "CLIPPY=1 W=1"
+				touch "$clean"
+			else
+				# rustc says what in the line before it says where.
+				fail "$(grep -aF -B 1 -m 1 -- "$(head -n 1 "$log")" "$BUILD/check-rust/build.log" |
+					sed 's/^ *//' | paste -sd ' '), see $BUILD/check-rust/build.log"
+			fi
 		fi
 		judge_all panicking exports
 		! wants variant || judge variant.py /project "$build/check-rust"

@@ -151,7 +151,10 @@ need_tool()
 # /dev/shm holds the memory of User Mode Linux guests, hence its size.
 IN_ROOT_SETUP='
 	root=$1 project=$2 cache=$3; shift 3
-	mkdir -p "$root/project" "$root/cache"
+	# Without a root, none is begun.
+	for d in project cache; do
+		[ -d "$root/$d" ] || mkdir "$root/$d"
+	done
 	mount --rbind /dev "$root/dev"
 	mount -t tmpfs -o mode=1777,size=95% tmpfs "$root/dev/shm"
 	mount -t tmpfs -o mode=1777,size=95% tmpfs "$root/tmp"

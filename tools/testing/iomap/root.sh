@@ -40,6 +40,7 @@ watch()
 	child=
 }
 
+: >"$log"
 say "making the toolchain root (Debian $DEBIAN_SUITE, LLVM $LLVM_MAJOR): about 3 minutes, log in $log"
 
 # Backports rank as high as the release, so that the newest of the two wins. The next release ranks
@@ -55,7 +56,7 @@ packages=$(printf '%s,' $ROOT_BUILD_PACKAGES $ROOT_LINT_PACKAGES $ROOT_GUEST_PAC
 	--setup-hook="$pin" --include="${packages%,}" "$DEBIAN_SUITE" "$new" \
 	"deb $DEBIAN_MIRROR $DEBIAN_SUITE main" "deb $DEBIAN_MIRROR $DEBIAN_BACKPORTS main" \
 	"deb $DEBIAN_MIRROR $DEBIAN_NEXT main" \
-	>"$log" 2>&1 </dev/null &
+	>>"$log" 2>&1 </dev/null &
 watch "packages" || die "mmdebstrap failed: $(grep -E '^E: ' "$log" | head -n 1); see $log"
 
 in_root_words "$new"
@@ -78,5 +79,5 @@ esac
 "${NAMESPACE[@]}" sh -c 'echo "$2" >"$1/.stamp"' sh "$new" "$stamp"
 # Something may still run in the old one.
 [ ! -e "$ROOT" ] || "${NAMESPACE[@]}" mv "$ROOT" "$old"
-"${NAMESPACE[@]}" mv "$new" "$ROOT"
+"${NAMESPACE[@]}" mv -T "$new" "$ROOT"
 say "toolchain root ready"
