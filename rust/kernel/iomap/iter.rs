@@ -1,13 +1,78 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Walking a file range mapping by mapping.
+//! Walking over a file range, mapping by mapping.
 //!
 //! A file system maps as much of a range as it can in one go. [`Iter`] asks it for the mapping at
-//! the current position, and tells it how far the work got when the next one is asked for. A
-//! [`Mapping`] is borrowed from the iterator, so it is gone when that moves on, and what it offers
-//! is what may be done with a mapping of its type.
+//! the current position, and tells it how far the work got when the next one is asked for.
 //!
 //! C headers: [`include/linux/iomap.h`](srctree/include/linux/iomap.h); `fs/iomap/iter.c`.
+//!
+//! # Types
+//!
+//! `struct iomap_iter` holds both the position in the range and the current mapping, and the rules
+//! for the two differ. So it is several types here:
+//!
+//! * [`Iter`] owns the structure, and is the only one that moves on.
+//! * [`Place`] is what everybody may look at: the position, the range that is left, the mapping.
+//! * [`Mapping`] is the current mapping, borrowed from the place. The borrow ends when the iterator
+//!   moves on, so a mapping that is over cannot be used.
+//! * [`Extent`] and [`Inline`] are what a mapping of such a type offers: blocks of a device, or
+//!   memory.
+//!
+//! # Calls of the file system
+//!
+//! A file system with an `iomap_begin` gets a call of it for each mapping, and a call of its
+//! `iomap_end` with the bytes that were done, if it has one. Its `iomap_next`, if it has that
+//! instead, does both at once. This module leaves out what has no effect: it calls a lone
+//! `iomap_begin` without going through `iomap_iter()`, and calls nobody at the end of the last
+//! mapping if there is nothing to end. It does neither while a tracepoint of iterators is on.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use kernel::{
+//!     block::bdev::BlockDevice,
+//!     iomap::iter::{Mapping, Place},
+//! };
+//!
+//! /// The first sector of a mapping, if `bdev` holds all that is left of the range.
+//! fn only_sector(place: &Place, bdev: &BlockDevice) -> Option<u64> {
+//!     match place.mapping() {
+//!         Mapping::Mapped(extent) | Mapping::Unwritten(extent) => {
+//!             let found = core::ptr::eq(extent.bdev()?, bdev);
+//!             (found && extent.holds(place.pos(), place.remaining()))
+//!                 .then(|| extent.sector(place.pos()))
+//!         }
+//!         Mapping::Hole | Mapping::Delalloc | Mapping::Inline(_) | Mapping::Unknown => None,
+//!     }
+//! }
+//! ```
+//!
+//! A read of a mapping without data on a device:
+//!
+//! ```no_run
+//! use kernel::{
+//!     iomap::iter::{Iter, Mapping},
+//!     iov::IovIter,
+//!     task::MaySleep,
+//! };
+//!
+//! /// Reads the current mapping and moves on.
+//! fn read_without_bio(
+//!     iter: &mut Iter<'_>,
+//!     memory: &mut IovIter<'_>,
+//!     ctx: MaySleep,
+//! ) -> Result<usize> {
+//!     let bytes = match iter.mapping() {
+//!         // Both read as zeroes.
+//!         Mapping::Hole | Mapping::Unwritten(_) => memory.zero(iter.length(), ctx),
+//!         Mapping::Inline(inline) => inline.copy(memory, ctx)?,
+//!         Mapping::Mapped(_) | Mapping::Delalloc | Mapping::Unknown => return Err(EINVAL),
+//!     };
+//!     iter.advance(bytes as u64)?;
+//!     Ok(bytes)
+//! }
+//! ```
 
 use super::{
     flags::{
@@ -37,29 +102,45 @@ use core::{
     ptr, //
 };
 
-/// What a range of the file is mapped to (`iomap.type`).
+/// The type of a mapping, with what it offers (`iomap.type`).
+///
+/// A read takes zeroes from a hole and from unwritten blocks. A write needs mapped, unwritten or
+/// inline space, which the file system allocates before it returns the mapping.
 #[derive(Clone, Copy)]
 pub enum Mapping<'m> {
-    /// Nothing: reads as zeroes.
+    /// Nothing: reads as zeroes. A write never gets one, unless the file system has a bug.
+    #[doc(alias = "IOMAP_HOLE")]
     Hole,
-    /// Delayed allocation: space is promised, data is in the page cache only.
+    /// Delayed allocation: the file system has promised space, and the data is in the page cache
+    /// only.
+    ///
+    /// Direct I/O has written the page cache back before, so a page was dirtied through a mapping
+    /// since.
+    #[doc(alias = "IOMAP_DELALLOC")]
     Delalloc,
     /// Blocks of a device that hold the data.
+    #[doc(alias = "IOMAP_MAPPED")]
     Mapped(Extent<'m>),
-    /// Blocks of a device that read as zeroes until they are converted.
+    /// Blocks of a device that read as zeroes until the file system converts them, which it does
+    /// when a write to them completes.
+    #[doc(alias = "IOMAP_UNWRITTEN")]
     Unwritten(Extent<'m>),
-    /// Memory that the file system keeps the data in.
+    /// Memory of the file system that holds the data.
+    #[doc(alias = "IOMAP_INLINE")]
     Inline(Inline<'m>),
-    /// A type that this code does not know.
+    /// A type that this code does not know. Nothing can be done with it.
     Unknown,
 }
 
 /// A position in a range of a file, with the mapping found there (`struct iomap_iter`).
 ///
+/// A file system's `submit_io` callback gets one from C; otherwise an [`Iter`] dereferences to it.
+///
 /// # Invariants
 ///
-/// Holds a valid iterator. Its mapping is either zeroed or was filled in by the file system, which has
-/// not been told that it is not needed any more.
+/// Holds a valid iterator. Its mapping is either zeroed or was filled in by the file system, which
+/// has not been told that it is not needed any more.
+#[doc(alias = "iomap_iter")]
 #[repr(transparent)]
 pub struct Place(Opaque<bindings::iomap_iter>);
 
@@ -72,10 +153,12 @@ pub struct Place(Opaque<bindings::iomap_iter>);
 ///
 /// `ops` are those of a [`MapOps`] that outlives it, and the iterator is over its inode, in its
 /// direction and with its private data. It does not move.
+#[doc(alias = "iomap_iter")]
 pub struct Iter<'a> {
     place: Place,
+    /// The callbacks of the file system.
     ops: *const bindings::iomap_ops,
-    /// Invariant, so that no two iterators are of one type and could change places.
+    /// Invariant in the lifetime, so that no two iterators are of one type and could be swapped.
     _brand: PhantomData<Cell<&'a ()>>,
 }
 
@@ -88,7 +171,8 @@ impl Deref for Iter<'_> {
     }
 }
 
-/// Zeroes a mapping in line, word by word, which takes a fifth of what a call of `memset()` does.
+/// Zeroes a mapping inline, word by word, which takes a fifth of the instructions of a `memset()`
+/// call.
 ///
 /// # Safety
 ///
@@ -108,10 +192,11 @@ unsafe fn zero(map: *mut bindings::iomap) {
 }
 
 impl Iter<'_> {
-    /// Runs `walk` with an iterator at byte `pos` of the file, with `len` bytes to go. The file system
-    /// is told `flags`, and whether it is a write.
+    /// Runs `walk` with an iterator over `len` bytes at byte `pos` of the file.
     ///
-    /// The iterator stays where it is, as file systems know its address.
+    /// The file system gets `flags`, and `IOMAP_WRITE` if `ops` are for a write. There is no
+    /// mapping before [`Iter::begin`]. File systems know the iterator by its address, so it stays
+    /// on this stack frame and `walk` cannot keep it.
     #[inline(always)]
     pub fn over<R>(
         ops: MapOps<'_>,
@@ -148,11 +233,11 @@ impl Iter<'_> {
         walk(&mut this)
     }
 
-    /// The callback that maps, if there is nothing to do at the end of a mapping, and nobody traces
-    /// iterators, which `iomap_iter()` does.
+    /// The `iomap_begin` callback, if the walk may call it without `iomap_iter()`: there is nothing
+    /// to do at the end of a mapping, and nobody traces iterators.
     ///
-    /// A file system with an `iomap_next` does both in there. It may name its `iomap_begin` as well,
-    /// and no `iomap_end`, to say that there is nothing else in it.
+    /// A file system with an `iomap_next` does both in there. It may name its `iomap_begin` as
+    /// well, and no `iomap_end`, to say that there is nothing else in it.
     #[inline(always)]
     fn begin_without_end(&self) -> bindings::iomap_iter_begin_fn {
         // SAFETY: The callbacks are valid by the invariants, and constant.
@@ -167,9 +252,12 @@ impl Iter<'_> {
         unsafe { (*self.as_raw()).iomap.length != 0 }
     }
 
-    /// Asks for the first mapping (`iomap_iter()`).
+    /// Asks for the first mapping (`iomap_iter()`). Returns whether there is one.
     ///
-    /// A file system that has nothing to do at the end of a mapping is asked directly.
+    /// Calls `iomap_begin` directly for a file system that has nothing to do at the end of a
+    /// mapping. Fails with the error of the file system, such as `EAGAIN` if it would have to block
+    /// for a [`BeginFlags::NOWAIT`] request; there is no mapping then.
+    #[doc(alias = "iomap_iter")]
     #[inline]
     pub fn begin(&mut self, ctx: MaySleep) -> Result<bool> {
         let begin = match self.begin_without_end() {
@@ -197,7 +285,7 @@ impl Iter<'_> {
         Ok(true)
     }
 
-    /// Makes sure that nobody finds what was mapped, nor ends it again.
+    /// Zeroes the mapping, so that nobody uses it and no `iomap_end` is called for it again.
     #[cold]
     fn forget_mapping(&mut self) {
         let iter = self.as_raw();
@@ -208,11 +296,14 @@ impl Iter<'_> {
         }
     }
 
-    /// Asks for the mapping at the current position, after finishing the previous one.
+    /// Ends the current mapping and asks for the one at the current position (`iomap_iter()`).
     ///
-    /// `status` is how the work on the previous mapping ended. Returns `false` when the range is
-    /// done or the last mapping made no progress (`iomap_iter()`). A file system that has nothing to
-    /// do at the end of the last mapping is not asked.
+    /// `status` is the result of the work on the current mapping; the file system's `iomap_end`
+    /// gets the number of bytes that the position has moved. Returns `false` at the end of the
+    /// range, or if the position has not moved: there is no mapping then. Fails with `status` if
+    /// that is an error, or with the error of the file system. A file system that has nothing to do
+    /// at the end of a mapping is not called for the last one.
+    #[doc(alias = "iomap_iter")]
     #[inline]
     pub fn next(&mut self, status: Result, ctx: MaySleep) -> Result<bool> {
         if status.is_ok() && self.remaining() == 0 && self.begin_without_end().is_some() {
@@ -221,10 +312,11 @@ impl Iter<'_> {
         self.finish_and_begin(status, ctx)
     }
 
-    /// Ends the current mapping, if there is one, in which all that was left of the range has been
+    /// Ends the current mapping, if there is one, after all that was left of the range was
     /// submitted.
     ///
-    /// The result of the callback is ignored, as `iomap_iter()` does after progress.
+    /// Ignores the result of the callback, as `iomap_iter()` does after progress.
+    #[doc(alias = "iomap_end")]
     #[inline]
     pub fn end(&mut self, ctx: MaySleep) {
         if self.begin_without_end().is_none()
@@ -235,6 +327,8 @@ impl Iter<'_> {
         }
     }
 
+    /// Calls `iomap_iter()`.
+    #[doc(alias = "iomap_iter")]
     fn finish_and_begin(&mut self, status: Result, _ctx: MaySleep) -> Result<bool> {
         // SAFETY: The iterator is valid and ours.
         unsafe {
@@ -252,7 +346,10 @@ impl Iter<'_> {
         Ok(ret > 0)
     }
 
-    /// Moves the position by `bytes` of the current mapping (`iomap_iter_advance()`).
+    /// Moves the position forward by `bytes` (`iomap_iter_advance()`).
+    ///
+    /// Fails with `EIO`, and warns, if the current mapping does not cover so many.
+    #[doc(alias = "iomap_iter_advance")]
     #[inline]
     pub fn advance(&mut self, bytes: u64) -> Result {
         // SAFETY: The iterator is valid.
@@ -260,18 +357,22 @@ impl Iter<'_> {
     }
 }
 
-/// Memory that a file system keeps a range of a file in.
+/// Memory that a file system keeps a range of a file in, less than a page.
 #[derive(Clone, Copy)]
 pub struct Inline<'m> {
     place: &'m Place,
 }
 
 impl Inline<'_> {
-    /// Copies between the mapping and `memory`, and returns how many bytes.
+    /// Copies between the mapping and `memory`, and returns the number of bytes.
     ///
-    /// A write past the end of the file zeroes what is between and moves the end. Fails with `EIO` if
-    /// the file system gave no memory, and with `EINVAL` if the iterator goes in the other direction
-    /// than the memory.
+    /// A write past the end of the file zeroes the gap, moves the end and marks the inode dirty;
+    /// the lock for that is one of the invariants of [`MapOps`]. Faults user memory in, and copies
+    /// less if that fails.
+    ///
+    /// Fails with `EIO` if the file system gave no memory, and with `EINVAL` if `memory` is for the
+    /// other direction than the iterator.
+    #[doc(alias = "iomap_inline_data")]
     pub fn copy(&self, memory: &mut IovIter<'_>, _ctx: MaySleep) -> Result<usize> {
         let place = self.place;
         let (pos, length) = (place.pos(), place.length());
@@ -337,19 +438,22 @@ impl Place {
         unsafe { &*ptr.cast() }
     }
 
+    /// The iterator as C knows it.
     #[inline]
     pub(super) fn as_raw(&self) -> *mut bindings::iomap_iter {
         self.0.get()
     }
 
-    /// Whether the file system was asked for a mapping to write to.
+    /// Whether the range is mapped for a write (`IOMAP_WRITE`).
+    #[doc(alias = "IOMAP_WRITE")]
     #[inline]
     pub fn is_write(&self) -> bool {
         // SAFETY: The iterator is valid.
         unsafe { (*self.as_raw()).flags & bindings::IOMAP_WRITE != 0 }
     }
 
-    /// Whether the file system was asked not to block.
+    /// Whether the file system must not block (`IOMAP_NOWAIT`).
+    #[doc(alias = "IOMAP_NOWAIT")]
     #[inline]
     pub fn is_nowait(&self) -> bool {
         // SAFETY: The iterator is valid.
@@ -363,21 +467,26 @@ impl Place {
         unsafe { (*self.as_raw()).pos }
     }
 
-    /// Bytes of the whole range that are left.
+    /// The number of bytes from the position to the end of the whole range.
     #[inline]
     pub fn remaining(&self) -> u64 {
         // SAFETY: The iterator is valid.
         unsafe { (*self.as_raw()).len }
     }
 
-    /// The inode that is iterated over.
+    /// The inode of the file.
     #[inline]
     pub fn inode(&self) -> &Inode {
         // SAFETY: The creator of the iterator keeps the inode for as long as the iterator is used.
         unsafe { Inode::from_raw((*self.as_raw()).inode) }
     }
 
-    /// Bytes from the current position that the current mapping covers (`iomap_length()`).
+    /// The number of bytes from the position that the current mapping covers (`iomap_length()`), at
+    /// most those of the range that are left.
+    ///
+    /// If the data is copied from another mapping (copy-on-write), that one must cover them as
+    /// well.
+    #[doc(alias = "iomap_length")]
     #[inline]
     pub fn length(&self) -> u64 {
         let raw = self.as_raw();
@@ -407,7 +516,9 @@ impl Place {
         }
     }
 
-    /// Whether what is there now has to be read from elsewhere.
+    /// Whether the current data has to be read from another mapping (`srcmap`), as for
+    /// copy-on-write.
+    #[doc(alias = "srcmap")]
     #[inline]
     fn has_source(&self) -> bool {
         // SAFETY: The iterator is valid.
@@ -422,13 +533,14 @@ pub struct Extent<'m> {
 }
 
 impl<'m> Extent<'m> {
-    /// Where the mapping was found.
+    /// The position that the mapping was found at.
     #[inline]
     pub(super) fn place(&self) -> &'m Place {
         self.place
     }
 
-    /// The device that holds the blocks, or `None` if the file system named none, which is a bug of it.
+    /// The device that holds the blocks, or `None` if the file system named none, which is a bug in
+    /// it.
     #[inline]
     pub fn bdev(&self) -> Option<&'m BlockDevice> {
         // SAFETY: The iterator is valid, and the file system keeps the device of its mapping open.
@@ -438,14 +550,14 @@ impl<'m> Extent<'m> {
         }
     }
 
-    /// What the file system says about the mapping.
+    /// The flags of the mapping (`iomap.flags`).
     #[inline]
     pub fn flags(&self) -> MapFlags {
         // SAFETY: The iterator is valid.
         MapFlags::from_raw(unsafe { (*self.place.as_raw()).iomap.flags })
     }
 
-    /// The first byte of the file after the mapping.
+    /// The position in the file after the last byte of the mapping.
     #[inline]
     pub fn end(&self) -> u64 {
         // SAFETY: The iterator is valid.
@@ -457,17 +569,19 @@ impl<'m> Extent<'m> {
         (offset as u64).wrapping_add(length)
     }
 
-    /// Whether all of `len` bytes at byte `pos` of the file, and all of what it is copied from if it
-    /// is, are in this mapping.
+    /// Whether the mapping covers all of `len` bytes at byte `pos` of the file, and no other
+    /// mapping is needed to read what is there now.
     #[inline]
     pub fn holds(&self, pos: i64, len: u64) -> bool {
         // CAST: Positions are not negative.
         !self.place.has_source() && self.end() >= (pos as u64).wrapping_add(len)
     }
 
-    /// The sector, in units of 512 bytes, behind byte `pos` of the file (`iomap_sector()`).
+    /// The sector of the device, in units of 512 bytes, that holds byte `pos` of the file
+    /// (`iomap_sector()`).
     ///
-    /// The all-ones sector if the file system decides at submission.
+    /// All ones for [`MapFlags::ANON_WRITE`]: the file system decides at submission.
+    #[doc(alias = "iomap_sector")]
     #[inline]
     pub fn sector(&self, pos: i64) -> u64 {
         if self.flags().has(MapFlags::ANON_WRITE) {
@@ -482,7 +596,11 @@ impl<'m> Extent<'m> {
         addr.wrapping_add(pos as u64).wrapping_sub(offset as u64) >> SECTOR_SHIFT
     }
 
-    /// The largest bio in bytes to `bdev`, the device of the mapping (`iomap_max_bio_size()`).
+    /// The size in bytes of the largest bio for the mapping, to its device `bdev`
+    /// (`iomap_max_bio_size()`).
+    ///
+    /// Only integrity data limits it, because that must fit one buffer.
+    #[doc(alias = "iomap_max_bio_size")]
     #[inline]
     pub fn max_bio_bytes(&self, bdev: &BlockDevice) -> usize {
         if self.flags().has(MapFlags::INTEGRITY) {
