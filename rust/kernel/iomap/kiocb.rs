@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The caller's I/O control block through the life of a request.
+//! The kiocb of a direct I/O request.
 //!
 //! A `struct kiocb` is a value of another type at each stage of its request:
 //!
@@ -12,19 +12,61 @@
 //!   +--------------------> Answer <--------------+-------------------------+
 //! ```
 //!
-//! * [`Iocb`]: what every stage shows.
+//! * [`Iocb`]: what can be asked of every stage.
 //! * [`NewIocb`]: the request is being prepared, nothing depends on it yet.
-//! * [`BusyIocb`]: the request counts in `i_dio_count` of the inode. With [`DioOps`] the file system
-//!   is still to be told when the bios have ended.
+//! * [`BusyIocb`]: the request counts in `i_dio_count` of the inode. With [`DioOps`] the file
+//!   system is still to be told when the bios have ended.
 //! * [`DoneIocb`]: it no longer counts; what is left is the position and the completion.
-//! * [`Answer`]: what the caller of the request is returned.
+//! * [`Answer`]: the return value of the submission.
 //!
-//! Each is consumed by the step to the next, so the file system is told once, then
-//! `inode_dio_end()` comes once, and then the result is either returned or passed to
-//! `ki_complete()`, after which nothing of the kiocb is used. A submitter without a result can only
-//! return `-EIOCBQUEUED`, which takes a [`Queued`].
+//! Each is consumed by the step to the next. So the file system is told once, then
+//! `inode_dio_end()` is called once, and then the result is either returned or passed to
+//! `ki_complete()`, after which nothing of the kiocb is used. A submission without a result can
+//! only return `-EIOCBQUEUED`, which takes a [`Queued`].
+//!
+//! A value that is dropped instead is a request that nobody completes. The kernel warns of it.
+//!
+//! # Order of completion
+//!
+//! 1. [`BusyIocb::end_io`]: the file system makes what was written reachable, for instance by
+//!    converting unwritten extents.
+//! 2. [`BusyIocb::invalidate_written`]: pages that were cached meanwhile show old data. A
+//!    truncation still waits, so the range belongs to the file.
+//! 3. [`BusyIocb::end_dio`]: a truncation may go on.
+//! 4. [`DoneIocb::advance_pos`], and [`DoneIocb::sync_written`] if the data has to be stable: a
+//!    flush may need the inode lock, whose holder may wait for the step before.
+//! 5. [`DoneIocb::complete`] or [`DoneIocb::answer`]: the kiocb belongs to its caller again.
 //!
 //! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h).
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use kernel::iomap::{
+//!     flags::{EndIoFlags, IocbFlags},
+//!     kiocb::{Answer, BusyIocb, NewIocb},
+//!     ops::DioOps,
+//! };
+//!
+//! /// Serves a request that has nothing to transfer.
+//! fn nothing(iocb: NewIocb<DioOps>) -> Answer {
+//!     if iocb.flags().has(IocbFlags::NOWAIT) {
+//!         return iocb.refuse(EAGAIN);
+//!     }
+//!     ended(iocb.begin_dio(), 0)
+//! }
+//!
+//! /// Ends a request whose caller waits for the result, after `size` bytes.
+//! fn ended(iocb: BusyIocb<DioOps>, size: isize) -> Answer {
+//!     let (iocb, error) = iocb.end_io(size, 0, EndIoFlags::empty);
+//!     if error != 0 {
+//!         return iocb.refuse(Error::from_errno(error));
+//!     }
+//!     let mut iocb = iocb.end_dio();
+//!     iocb.advance_pos(size as i64);
+//!     iocb.answer(size)
+//! }
+//! ```
 
 use super::{
     flags::{
@@ -53,28 +95,33 @@ use core::{
     ptr, //
 };
 
-/// What every stage of a kiocb shows.
+/// What can be asked of a kiocb at every stage of its request (`struct kiocb`).
+///
+/// Methods without a [`MaySleep`] argument work in any context.
 ///
 /// # Invariants
 ///
 /// The kiocb and its file are valid until `ki_complete()` was called or, for a request that is not
 /// queued, until the caller of the request got its result. Nobody else writes to it until then.
+#[doc(alias = "kiocb")]
 pub struct Iocb(Kiocb<'static, ()>);
 
 impl Iocb {
-    /// Returns the kiocb as C knows it.
+    /// The kiocb as C knows it.
     #[inline]
     pub(super) fn as_raw(&self) -> *mut bindings::kiocb {
         self.0.as_raw()
     }
 
-    /// The position in the file, in bytes.
+    /// The position in the file, in bytes (`ki_pos`).
+    #[doc(alias = "ki_pos")]
     #[inline]
     pub fn pos(&self) -> i64 {
         self.0.ki_pos()
     }
 
-    /// The flags, as they are now.
+    /// The flags (`ki_flags`), as they are now: polling may be switched off on the way.
+    #[doc(alias = "ki_flags")]
     #[inline]
     pub fn flags(&self) -> IocbFlags {
         // SAFETY: The kiocb is valid by the invariants.
@@ -82,20 +129,26 @@ impl Iocb {
     }
 
     /// Whether the caller waits for the result itself (`is_sync_kiocb()`).
+    ///
+    /// Otherwise `ki_complete()` may be called for the request, in any context.
+    #[doc(alias = "is_sync_kiocb")]
     #[inline]
     pub fn is_sync(&self) -> bool {
         // SAFETY: The kiocb is valid by the invariants.
         unsafe { (*self.as_raw()).ki_complete.is_none() }
     }
 
-    /// Whether the data must be stable when the write completes (`iocb_is_dsync()`).
+    /// Whether the data must be stable when the write completes (`iocb_is_dsync()`): the kiocb or
+    /// the inode says so.
+    #[doc(alias = "iocb_is_dsync")]
     #[inline]
     pub fn is_dsync(&self) -> bool {
         // SAFETY: The kiocb and its file are valid by the invariants.
         unsafe { bindings::iocb_is_dsync(self.as_raw()) }
     }
 
-    /// The I/O priority of the request.
+    /// The I/O priority of the request (`ki_ioprio`).
+    #[doc(alias = "ki_ioprio")]
     #[inline]
     pub fn ioprio(&self) -> u16 {
         // SAFETY: The kiocb is valid by the invariants.
@@ -103,15 +156,17 @@ impl Iocb {
     }
 
     /// The inode of the file (`file_inode()`).
+    #[doc(alias = "file_inode")]
     #[inline]
     pub fn inode(&self) -> &Inode {
         // SAFETY: The open file of a valid kiocb pins its inode.
         unsafe { Inode::from_raw((*(*self.as_raw()).ki_filp).f_inode) }
     }
 
-    /// Whether the file has any page in the page cache.
+    /// Whether the file has any page in the page cache (`nrpages`).
     ///
     /// A snapshot: pages may come and go at once.
+    #[doc(alias = "nrpages")]
     #[inline]
     pub fn has_cached_pages(&self) -> bool {
         // SAFETY: The file is open, so its mapping is valid; the count is a machine word.
@@ -121,10 +176,11 @@ impl Iocb {
         }
     }
 
-    /// Whether there is nothing in the page cache of the file: no page, no trace of one that was
-    /// evicted, and no error of writing one back that was not reported yet.
+    /// Whether the page cache of the file has nothing at all: no page, no shadow entry of an
+    /// evicted page, and no writeback error that was not reported yet.
     ///
-    /// A snapshot, as [`Iocb::has_cached_pages`].
+    /// Writeback and invalidation of such a cache do nothing and cannot fail. A snapshot, as
+    /// [`Iocb::has_cached_pages`].
     #[inline(always)]
     fn has_pristine_cache(&self) -> bool {
         const ERRORS: c_ulong =
@@ -140,10 +196,12 @@ impl Iocb {
         head.is_null() && flags & ERRORS == 0
     }
 
-    /// Writes back dirty pages of the next `len` bytes and waits for them.
+    /// Writes back dirty pages of the next `len` bytes and waits for them
+    /// (`kiocb_write_and_wait()`), so that a read from the device finds current data.
     ///
     /// Fails with `EAGAIN` if that would block a `NOWAIT` request, or with the error of the
-    /// writeback (`kiocb_write_and_wait()`).
+    /// writeback.
+    #[doc(alias = "kiocb_write_and_wait")]
     #[inline]
     pub fn write_and_wait(&self, len: usize, _ctx: MaySleep) -> Result {
         if self.has_pristine_cache() {
@@ -153,10 +211,13 @@ impl Iocb {
         to_result(unsafe { bindings::kiocb_write_and_wait(self.as_raw(), len) })
     }
 
-    /// Writes back and then drops the cached pages of the next `len` bytes.
+    /// Writes back and then drops the cached pages of the next `len` bytes
+    /// (`kiocb_invalidate_pages()`), so that nobody reads old data from the cache after a write to
+    /// the device.
     ///
-    /// Fails with `EAGAIN` if that would block a `NOWAIT` request, or with what kept a page from
-    /// being dropped (`kiocb_invalidate_pages()`).
+    /// Fails with `EAGAIN` if that would block a `NOWAIT` request, or with the error that kept a
+    /// page from being dropped.
+    #[doc(alias = "kiocb_invalidate_pages")]
     #[inline]
     pub fn invalidate_pages(&self, len: usize, _ctx: MaySleep) -> Result {
         if self.has_pristine_cache() {
@@ -167,6 +228,7 @@ impl Iocb {
     }
 
     /// Takes the request out of polling: the caller sees `IOCB_HIPRI` cleared.
+    #[doc(alias = "IOCB_HIPRI")]
     #[inline]
     pub fn stop_polling(&self) {
         // SAFETY: The kiocb is valid, and by the invariants only we write to it, from one thread at a
@@ -174,7 +236,7 @@ impl Iocb {
         unsafe { (*self.as_raw()).ki_flags &= !IocbFlags::HIPRI.into_raw() };
     }
 
-    /// Says that mapped pages and this direct I/O collided, at a limited rate.
+    /// Logs, rate limited, that this request and mapped pages of the file collided.
     ///
     /// The message names the file and the task.
     #[cold]
@@ -185,6 +247,9 @@ impl Iocb {
 }
 
 /// A kiocb whose request is being prepared.
+///
+/// `O` is [`DioOps`] for a request of `iomap_dio_rw()`, and `()` for one whose file system does not
+/// take part.
 ///
 /// # Invariants
 ///
@@ -209,8 +274,8 @@ impl<O> NewIocb<O> {
     ///
     /// # Safety
     ///
-    /// `ptr` must point at a kiocb with an open file, and both must stay valid, and be left to
-    /// the returned value, until the request is over. `ops` must be for direct I/O on that file.
+    /// `ptr` must point at a kiocb with an open file, and both must stay valid, and be left to the
+    /// returned value, until the request is over. `ops` must be for direct I/O on that file.
     #[inline]
     pub unsafe fn from_raw(ptr: *mut bindings::kiocb, ops: O) -> Self {
         // INVARIANT: Required of the caller.
@@ -221,7 +286,7 @@ impl<O> NewIocb<O> {
         }
     }
 
-    /// Ends a request that was not begun, with this result: bytes, or a negative errno.
+    /// Ends a request that was not begun. `result` is in bytes, or a negative errno.
     #[inline]
     pub fn answer(self, result: isize) -> Answer {
         Answer::new(result)
@@ -234,8 +299,12 @@ impl<O> NewIocb<O> {
         self.answer(error.to_errno() as isize)
     }
 
-    /// Counts the request in `i_dio_count` (`inode_dio_begin()`). The file system is told
-    /// when its bios have ended, if it takes part.
+    /// Counts the request in `i_dio_count` (`inode_dio_begin()`), so that a truncation waits for
+    /// it.
+    ///
+    /// The caller of the request holds the inode lock at least shared. The file system is told when
+    /// the bios have ended, if it takes part.
+    #[doc(alias = "inode_dio_begin")]
     #[inline]
     pub fn begin_dio(self) -> BusyIocb<O> {
         self.inode().dio_begin();
@@ -273,12 +342,14 @@ impl NewIocb<()> {
 
 /// A kiocb whose request counts in `i_dio_count`.
 ///
+/// It can be sent to another thread, because the request may complete wherever its last bio ends.
 /// Dropping it calls `inode_dio_end()`, but the request is never completed, so it warns.
 ///
 /// # Invariants
 ///
-/// One count of `i_dio_count` of the file's inode belongs to this value. The callbacks of `O`, if it
-/// has any, are those of the request and were not told of its end.
+/// One count of `i_dio_count` of the file's inode belongs to this value. The callbacks of `O`, if
+/// it has any, are those of the request and were not told of its end.
+#[doc(alias = "i_dio_count")]
 #[must_use = "a dropped request is never completed"]
 pub struct BusyIocb<O> {
     iocb: Iocb,
@@ -299,7 +370,7 @@ impl<O> Deref for BusyIocb<O> {
 }
 
 impl BusyIocb<DioOps> {
-    /// How the file system takes part in the request.
+    /// The callbacks of the file system.
     #[inline]
     pub(super) fn ops(&self) -> DioOps {
         self.ops
@@ -307,9 +378,12 @@ impl BusyIocb<DioOps> {
 
     /// Tells the file system that all bios have ended, before anything else is done about it.
     ///
-    /// `size` is in bytes, whether they made it or not; `error` is zero or a negative errno.
-    /// Without a callback the result is `error`; with one, what the callback says, even if it
-    /// swallows the error.
+    /// `size` is the size of the request in bytes, whether it failed or not; `error` is zero or a
+    /// negative errno. Returns the error that the file system makes of it, which may be zero, or
+    /// `error` without a callback. `flags` is evaluated only for a callback.
+    ///
+    /// The context is that of the caller. A callback that may sleep requires that the request was
+    /// completed in process context, which follows from what the request owes.
     #[inline(always)]
     pub fn end_io(
         self,
@@ -334,7 +408,7 @@ impl BusyIocb<DioOps> {
         }
     }
 
-    /// As [`BusyIocb::<()>::refuse`], for a request without bios.
+    /// As [`BusyIocb::<()>::refuse`], for a request without bios: the file system is not told.
     #[cold]
     pub fn refuse(self, error: Error) -> Answer {
         self.untold().refuse(error)
@@ -342,7 +416,10 @@ impl BusyIocb<DioOps> {
 }
 
 impl<O> BusyIocb<O> {
-    /// Says that there is no bio to poll any more.
+    /// Makes the poller find no bio any more (`private`).
+    ///
+    /// A poller that has read the pointer before holds the RCU read lock, and the memory stays a
+    /// bio for so long.
     #[inline]
     pub fn clear_polled_bio(&mut self) {
         // SAFETY: The field is valid, only we write to it, and whoever polls reads it with
@@ -352,10 +429,11 @@ impl<O> BusyIocb<O> {
         };
     }
 
-    /// Drops pages of the `written` bytes that were cached while the write was under way.
+    /// Drops the pages of the `written` bytes at the position that were cached while the write was
+    /// under way (`kiocb_invalidate_post_direct_write()`).
     ///
-    /// A failure is remembered in the mapping for the next `fsync()`
-    /// (`kiocb_invalidate_post_direct_write()`).
+    /// A failure does not fail the write; the mapping reports it to the next `fsync()`.
+    #[doc(alias = "kiocb_invalidate_post_direct_write")]
     #[inline]
     pub fn invalidate_written(&self, written: usize, _ctx: MaySleep) {
         if !self.has_cached_pages() {
@@ -367,7 +445,8 @@ impl<O> BusyIocb<O> {
 }
 
 impl BusyIocb<()> {
-    /// Gives the count back (`inode_dio_end()`).
+    /// Gives the count back (`inode_dio_end()`). A truncation may go on from now on.
+    #[doc(alias = "inode_dio_end")]
     #[inline]
     pub fn end_dio(self) -> DoneIocb {
         self.inode().dio_end();
@@ -375,7 +454,7 @@ impl BusyIocb<()> {
         DoneIocb(unsafe { ptr::read(&ManuallyDrop::new(self).iocb) })
     }
 
-    /// Ends a request that was not submitted after all.
+    /// Ends a request with an error, and gives the count back.
     #[cold]
     pub fn refuse(self, error: Error) -> Answer {
         // CAST: An errno fits.
@@ -392,6 +471,8 @@ impl<O> Drop for BusyIocb<O> {
 }
 
 /// A kiocb whose request no longer counts in `i_dio_count`.
+///
+/// It is either completed or answered. Dropping it warns, because the request is never completed.
 #[must_use = "a dropped request is never completed"]
 pub struct DoneIocb(Iocb);
 
@@ -412,7 +493,8 @@ impl Deref for DoneIocb {
 }
 
 impl DoneIocb {
-    /// Moves the position forward by `bytes`.
+    /// Moves the position forward by `bytes` (`ki_pos`).
+    #[doc(alias = "ki_pos")]
     #[inline]
     pub fn advance_pos(&mut self, bytes: i64) {
         let pos = self.0 .0.ki_pos_mut();
@@ -421,7 +503,10 @@ impl DoneIocb {
 
     /// Makes the last `written` bytes before the position stable (`generic_write_sync()`).
     ///
-    /// Returns `written`, or what made the flush fail.
+    /// Returns `written`, or the error of the flush. `fsync()` may take the inode lock, whose
+    /// holder may wait for `i_dio_count`; this is possible only now that the request no longer
+    /// counts.
+    #[doc(alias = "generic_write_sync")]
     pub fn sync_written(&self, written: isize, _ctx: MaySleep) -> Result<isize> {
         // SAFETY: The kiocb and its file are valid, and the context may sleep.
         let ret = unsafe { bindings::generic_write_sync(self.as_raw(), written) };
@@ -434,8 +519,9 @@ impl DoneIocb {
 
     /// Calls `ki_complete()` with `result`: bytes, or a negative errno.
     ///
-    /// For a request whose submission returned `-EIOCBQUEUED`. Any context. The owner of the kiocb
-    /// may free it at once.
+    /// Only for a request whose submission returned `-EIOCBQUEUED`. Any context. The owner of the
+    /// kiocb may free it at once.
+    #[doc(alias = "ki_complete")]
     #[inline]
     pub fn complete(self, result: isize) {
         let raw = ManuallyDrop::new(self).as_raw();
@@ -456,17 +542,20 @@ impl DoneIocb {
 }
 
 /// Proof that a request was handed over to its bios: the last one to end completes it.
+///
+/// The submission has nothing else of the request, so it can only return `-EIOCBQUEUED`.
+#[doc(alias = "EIOCBQUEUED")]
 #[must_use = "a dropped request is never completed"]
 pub struct Queued(());
 
 impl Queued {
-    /// Says so when a request is handed over.
+    /// Made when a request is handed over.
     #[inline]
     pub(super) fn new() -> Self {
         Self(())
     }
 
-    /// Tells the caller (`-EIOCBQUEUED`).
+    /// Tells the caller that `ki_complete()` will be called, or has been (`-EIOCBQUEUED`).
     #[inline]
     pub fn answer(self) -> Answer {
         Answer(QUEUED)
@@ -474,15 +563,20 @@ impl Queued {
 }
 
 /// The return value of a submission.
+///
+/// It is made of a result or of a [`Queued`], and of nothing else. Dropping it warns, because the
+/// caller has to get one.
 #[must_use = "a dropped request is never completed"]
 pub struct Answer(isize);
 
-/// What tells the caller that `ki_complete()` will be called.
+/// The return value that promises a call of `ki_complete()`.
+#[doc(alias = "EIOCBQUEUED")]
 // CAST: A small number.
 const QUEUED: isize = -(bindings::EIOCBQUEUED as isize);
 
 impl Answer {
-    /// A result that is known: `-EIOCBQUEUED` is none, and becomes `-EIO`.
+    /// A known result. `-EIOCBQUEUED` is none: it becomes `-EIO`, because nobody would call
+    /// `ki_complete()`.
     #[inline]
     fn new(result: isize) -> Self {
         if result == QUEUED {
@@ -498,7 +592,7 @@ impl Answer {
         Self(EIO.to_errno() as isize)
     }
 
-    /// Bytes, a negative errno, or `-EIOCBQUEUED`.
+    /// The value to return to C: bytes, a negative errno, or `-EIOCBQUEUED`.
     #[inline]
     pub fn into_raw(self) -> isize {
         ManuallyDrop::new(self).0
