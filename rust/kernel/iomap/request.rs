@@ -1,34 +1,106 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ownership of counted requests.
+//! The ownership of counted requests, which consist of several bios.
 //!
 //! The submission has references to the request and passes one to each bio in flight. The context
-//! that drops the last one owns the request and completes it. The type of a handle determines what
-//! may be done with the request:
+//! that drops the last one owns the request and completes it, unless a task waits for it. The type
+//! of a handle determines what may be done with the request:
 //!
 //! ```text
-//!  kiocb ------new()---> Submitter --seal()--+--> Ok(Unique)       all bios ended
+//!  kiocb ------new()---> Submitter --seal()--+--> Ok(Ended)        all bios ended, or none was made
 //!                            |               +--> Err(Queued)      the last bio owns it
 //!                            |
-//!                            +----wait()----------> Unique         once all bios have ended
+//!                            +----wait()----------> Ended          once all bios have ended
 //!                            |
-//!                            | bio_ref()
-//!                            v
-//!                         BioRef --finish()--+--> Some(Unique)
-//!                                            +--> None             others are left,
-//!                                                                  or the submitter has it
+//!                            +----submission of a bio
+//!                                    |
+//!                                    v
+//!                                 BioRef --finish()--+--> Some(Unique)    it was the last
+//!                                                    +--> None            others are in flight,
+//!                                                                         or the submitter has it
 //! ```
 //!
 //! * [`Prepared`]: the memory that the bios share. Dropping it frees it.
-//! * [`Submitter`]: the submission, which owns the kiocb. It alone can make references for bios, and
-//!   ends by sealing the request: the kiocb and the description of what was submitted become part of
-//!   the request and belong to whoever completes it. So the kiocb cannot be completed while a bio is in
-//!   flight.
-//! * [`BioRef`]: one bio in flight, which knows how it was filled and may record an error.
+//! * [`Submitter`]: the submission, which owns the kiocb. It alone can make references for bios. It
+//!   ends by sealing the request: the kiocb and the description of what was submitted become part
+//!   of the request. So the kiocb cannot be completed while a bio is in flight.
+//! * `BioRef`: one bio in flight, which knows how it was filled and may record an error.
 //! * [`Unique`]: the request after its last reference. Nobody else can see it.
 //!
-//! In C this is the comment with cases (a), (b) and (c) at the end of `__iomap_dio_rw()`, and the
-//! rule that after its reference was dropped nobody touches the dio.
+//! No handle can be dropped and forgotten: the compiler says that it must be used, and the kernel
+//! warns if it is dropped all the same. The memory ordering of all this is in `handover.rs`.
+//!
+//! # Errors and context
+//!
+//! The submission and each bio may record an error; the first one counts, and [`Unique::result`]
+//! returns it. An error does not end the request: all bios in flight do. A submission that asks
+//! [`Submitter::has_failed`] spares itself more of them.
+//!
+//! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]) to
+//! the work queue of the super block, whose worker runs [`Operations::punted`]. A request that its
+//! submission gets back is in process context already.
+//!
+//! # Defining a kind of request
+//!
+//! 1. Implement [`Operations`] for a type that has no values. `Sealed` is what the completion needs
+//!    to know, such as the size.
+//! 2. Make a static [`Cache`], and call [`Cache::init`] once at boot.
+//! 3. Submit bios with [`Template::submit`], then [`Submitter::seal`] the request.
+//!
+//! ```no_run
+//! use kernel::{
+//!     iomap::{
+//!         flags::EndIoFlags,
+//!         request::{Cache, Operations, Unique},
+//!     },
+//!     task::MaySleep,
+//! };
+//!
+//! /// Requests that nothing has to be done for but to complete them.
+//! enum Plain {}
+//!
+//! static CACHE: Cache<Plain> = Cache::new();
+//!
+//! impl Operations for Plain {
+//!     /// The size in bytes.
+//!     type Sealed = isize;
+//!
+//!     fn cache() -> &'static Cache<Self> {
+//!         &CACHE
+//!     }
+//!
+//!     fn ended(request: Unique<Self>) {
+//!         // Perhaps an interrupt: leave what failed to a worker.
+//!         if request.result().is_err() {
+//!             request.punt();
+//!         } else {
+//!             complete(request);
+//!         }
+//!     }
+//!
+//!     fn ioend_ended(request: Unique<Self>, _ctx: MaySleep) {
+//!         complete(request);
+//!     }
+//!
+//!     fn punted(request: Unique<Self>, _ctx: MaySleep) {
+//!         complete(request);
+//!     }
+//! }
+//!
+//! fn complete(request: Unique<Plain>) {
+//!     let error = request.result().err().map_or(0, Error::to_errno);
+//!     let (iocb, size) = request.into_parts();
+//!     let (iocb, error) = iocb.end_io(size, error, EndIoFlags::empty);
+//!     let result = if error == 0 { size } else { error as isize };
+//!     let mut iocb = iocb.end_dio();
+//!     iocb.advance_pos(result.max(0) as i64);
+//!     iocb.complete(result);
+//! }
+//! ```
+//!
+//! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
+//!
+//! [`Template::submit`]: super::bio::Template::submit
 
 use super::{
     bio::Buffers,
@@ -76,18 +148,25 @@ use core::{
     },
 };
 
-/// What a kind of request does when its bios have ended.
+/// A kind of request, and what it does when its bios have ended.
+///
+/// For each request that was left to its bios the kernel calls exactly one of [`Operations::ended`]
+/// and [`Operations::ioend_ended`], and after [`Unique::punt`] also [`Operations::punted`]. They
+/// own the request and have to complete it. A submission that waits, or that seals a request whose
+/// bios have all ended, completes it itself; none is called then.
 pub trait Operations: Sized + 'static {
-    /// What the owner of the finished request needs to know. Fixed when submission is over.
+    /// The description of what was submitted, for the completion. Written once, when submission is
+    /// over.
     type Sealed: Send + 'static;
 
-    /// Where the memory of such requests comes from.
+    /// The cache that the memory of such requests comes from.
     fn cache() -> &'static Cache<Self>;
 
-    /// The last bio of the request has ended. Any context, the hard interrupt included.
+    /// The last bio of the request has ended. Any context, the hard interrupt included: this must
+    /// not sleep.
     fn ended(request: Unique<Self>);
 
-    /// As [`Operations::ended`], by a worker for ioends.
+    /// The last bio of the request has ended, in a worker for ioends, which may sleep.
     fn ioend_ended(request: Unique<Self>, ctx: MaySleep);
 
     /// The request runs on the work queue that it was punted to.
@@ -99,6 +178,7 @@ pub trait Operations: Sized + 'static {
 /// # Invariants
 ///
 /// The pointer is NULL until the cache was made, and does not change after.
+#[doc(alias = "kmem_cache")]
 pub struct Cache<T: Operations> {
     raw: UnsafeCell<*mut bindings::kmem_cache>,
     _kind: PhantomData<T>,
@@ -114,7 +194,8 @@ impl<T: Operations> Default for Cache<T> {
 }
 
 impl<T: Operations> Cache<T> {
-    /// A cache that has no memory yet: [`Cache::init`] comes first.
+    /// A cache that has no memory yet: allocation fails with `ENOMEM` until [`Cache::init`] was
+    /// called.
     pub const fn new() -> Self {
         // INVARIANT: NULL.
         Self {
@@ -123,12 +204,14 @@ impl<T: Operations> Cache<T> {
         }
     }
 
-    /// Makes the cache, which is shown as `name` in `/proc/slabinfo` (`kmem_cache_create()`).
+    /// Makes the cache, which `/proc/slabinfo` shows as `name` (`kmem_cache_create()`). Fails with
+    /// `ENOMEM`.
     ///
     /// # Safety
     ///
     /// Must be called at most once, before any use of the cache (from an initcall). It is never
     /// destroyed, so it must be part of the kernel, not of a module.
+    #[doc(alias = "kmem_cache_create")]
     pub unsafe fn init(&'static self, name: &'static CStr) -> Result {
         let mut args = bindings::kmem_cache_args {
             // CAST: A power of two, and small.
@@ -156,6 +239,8 @@ impl<T: Operations> Cache<T> {
         Ok(())
     }
 
+    /// Allocates the memory of a request, uninitialised. Fails with `ENOMEM`.
+    #[doc(alias = "kmem_cache_alloc")]
     #[inline]
     fn alloc(&self) -> Result<NonNull<Inner<T>>> {
         // SAFETY: By the invariants the field does not change.
@@ -169,24 +254,27 @@ impl<T: Operations> Cache<T> {
     }
 }
 
-/// The word that a request begins with where the C implementation is built in as well.
+/// The first word of a request in a kernel that has the C implementation as well.
 ///
-/// The C request begins with a pointer, which is never this value, so the entry points that are
-/// handed a request or one of its bios can tell whose it is, however the switch stands by then.
+/// The first word of a C request is a pointer, which never has this value. So the entry points that
+/// get a request or one of its bios can tell which implementation it belongs to, however the switch
+/// stands by then.
 #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
 const MARK: usize = bindings::IOMAP_DIO_RUST_MARK as usize;
 
+/// The memory of a request, which its handles point at. C sees it as an opaque `struct iomap_dio`.
+#[doc(alias = "iomap_dio")]
 #[repr(C)]
 struct Inner<T: Operations> {
     #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
     mark: usize,
     /// References, the first error and the task that waits.
     protocol: Protocol,
-    /// How its bios were filled.
+    /// Whether the bios are zero-copy or bounced.
     buffers: Buffers,
     /// Written by `Submitter::seal`, before the submission drops its reference.
     sealed: UnsafeCell<MaybeUninit<(BusyIocb<DioOps>, T::Sealed)>>,
-    /// The last bio was ended by a worker for ioends. Written by the holder of the last reference.
+    /// Whether a worker for ioends ended the last bio. Written by the holder of the last reference.
     at_ioend: UnsafeCell<bool>,
     /// Initialised when the request is punted, which few are.
     work: Opaque<bindings::work_struct>,
@@ -208,7 +296,7 @@ impl<T: Operations> Drop for Prepared<T> {
 }
 
 impl<T: Operations> Prepared<T> {
-    /// Allocates a request, or fails with `ENOMEM`.
+    /// Allocates a request. Fails with `ENOMEM`.
     #[inline]
     pub fn new(_ctx: MaySleep) -> Result<Self> {
         let inner = T::cache().alloc()?;
@@ -225,20 +313,23 @@ impl<T: Operations> Prepared<T> {
     }
 }
 
-/// The submission of a request.
+/// The submission of a request. It belongs to one thread.
 ///
-/// Dropping it instead of sealing it leaks the request, as its bios may be in flight, and is warned of.
+/// Dropping it instead of sealing it leaks the request, as its bios may be in flight, and warns.
 ///
 /// # Invariants
 ///
-/// Owns all references that no bio has, and `bio_refs` is the number of those that were given to bios.
-/// The request is not sealed. `iocb` is dropped by nobody else.
+/// Owns all references that no bio has, and `bio_refs` is the number of those that were given to
+/// bios. The request is not sealed. `iocb` is dropped by nobody else.
 #[must_use = "a request must be sealed"]
 pub struct Submitter<T: Operations> {
+    /// Becomes part of the request when it is sealed. Without memory it comes back then.
     iocb: ManuallyDrop<BusyIocb<DioOps>>,
     /// The memory that the bios share: none before the first, unless C will be handed the request.
     inner: Option<NonNull<Inner<T>>>,
+    /// How the bios are filled. The request has a copy, for the ends of its bios.
     buffers: Buffers,
+    /// The number of references that were given to bios.
     bio_refs: Cell<i32>,
     /// Whether one of the bios has to be polled for.
     polled: Cell<bool>,
@@ -252,8 +343,10 @@ impl<T: Operations> Drop for Submitter<T> {
 }
 
 impl<T: Operations> Submitter<T> {
-    /// Begins the submission of the request of `iocb`, of bios that are all filled alike. Its memory is
-    /// allocated already, or will be by [`Submitter::prepare`].
+    /// Begins the submission of the request of `iocb`, whose bios are all filled alike.
+    ///
+    /// Its memory is allocated already, or will be by [`Submitter::prepare`]: a request that needs
+    /// no bio needs no memory.
     #[inline]
     pub fn new(iocb: BusyIocb<DioOps>, buffers: Buffers, prepared: Option<Prepared<T>>) -> Self {
         let mut this = Self {
@@ -269,7 +362,7 @@ impl<T: Operations> Submitter<T> {
         this
     }
 
-    /// Sees to it that there is the memory that the bios share. Fails with `ENOMEM`.
+    /// Allocates the memory that the bios share, unless there is some. Fails with `ENOMEM`.
     #[inline]
     pub fn prepare(&mut self, ctx: MaySleep) -> Result {
         if self.inner.is_none() {
@@ -278,6 +371,7 @@ impl<T: Operations> Submitter<T> {
         Ok(())
     }
 
+    /// Begins to use the memory of the request.
     #[inline]
     fn set_memory(&mut self, prepared: Prepared<T>) {
         let inner = ManuallyDrop::new(prepared).0;
@@ -292,6 +386,7 @@ impl<T: Operations> Submitter<T> {
         &self.iocb
     }
 
+    /// The shared state of the request, if it has memory.
     #[inline]
     fn protocol(&self) -> Option<&Protocol> {
         // SAFETY: Our reference keeps the request.
@@ -305,7 +400,7 @@ impl<T: Operations> Submitter<T> {
         self.buffers
     }
 
-    /// Notes that one of the bios has to be polled for.
+    /// Notes that one of the bios raises no interrupt, so that a waiting submission polls for it.
     #[inline]
     pub(super) fn set_polled(&self) {
         self.polled.set(true);
@@ -322,14 +417,16 @@ impl<T: Operations> Submitter<T> {
         Some(BioRef { inner })
     }
 
-    /// Whether a bio has failed already.
+    /// Whether a bio has failed already, so that more of them are no use.
+    ///
+    /// A hint: bios in flight may still fail.
     #[inline]
     pub fn has_failed(&self) -> bool {
         self.protocol().is_some_and(Protocol::has_failed)
     }
 
-    /// Records an error of the submission. The first error of a request wins. It is for nobody if there
-    /// is no bio.
+    /// Records an error of the submission. The first error of a request wins. Does nothing if the
+    /// request has no memory: the caller has the error.
     #[inline]
     pub fn record_error(&self, error: Error) {
         if let Some(protocol) = self.protocol() {
@@ -338,6 +435,9 @@ impl<T: Operations> Submitter<T> {
     }
 
     /// Ends submission: the last bio to end completes the request, unless all have ended by now.
+    ///
+    /// `sealed` becomes part of the request. Returns the request if the caller has to complete it.
+    /// Otherwise the request, and its kiocb, may be gone by the time this returns.
     #[inline]
     pub fn seal(self, sealed: T::Sealed) -> Result<Ended<T>, Queued> {
         match self.hand_over(sealed, None::<fn() -> *mut c_void>) {
@@ -348,10 +448,11 @@ impl<T: Operations> Submitter<T> {
         }
     }
 
-    /// Ends submission, and waits, uninterruptibly and accounted as I/O, until all bios have ended.
+    /// Ends submission, and waits until all bios have ended: uninterruptibly, and accounted as I/O
+    /// wait.
     ///
-    /// A polled bio ends only if somebody looks for it. The caller of the request does not, as long
-    /// as we wait, so we do.
+    /// A polled bio ends only if somebody polls for it. The caller of the request cannot while this
+    /// task waits, so this does.
     pub fn wait(self, sealed: T::Sealed, ctx: MaySleep) -> Ended<T> {
         let polled = self.polled.get().then_some(self.iocb.as_raw());
         let task = || crate::task::Task::current_raw().cast::<c_void>();
@@ -368,6 +469,8 @@ impl<T: Operations> Submitter<T> {
         Ended::Bios(Unique { inner })
     }
 
+    /// Seals the request and drops the references of the submission. Without memory there is nobody
+    /// to hand it to, and the kiocb and the description come back.
     #[inline(always)]
     fn hand_over(
         self,
@@ -397,11 +500,12 @@ pub enum Ended<T: Operations> {
     WithoutBio(BusyIocb<DioOps>, T::Sealed),
 }
 
-/// Sleeps until the request has been handed back, and polls for its bios meanwhile if `polled`.
+/// Sleeps until the request has been handed back. Polls for its bios meanwhile if `polled`.
 ///
 /// # Safety
 ///
 /// `polled` must be the kiocb of the request, and one that a bio was made to be polled by.
+#[doc(alias("iocb_bio_iopoll", "blk_io_schedule"))]
 unsafe fn sleep(protocol: &Protocol, polled: Option<*mut bindings::kiocb>, ctx: MaySleep) {
     if let Some(iocb) = polled {
         while !protocol.is_handed_back() {
@@ -418,11 +522,12 @@ unsafe fn sleep(protocol: &Protocol, polled: Option<*mut bindings::kiocb>, ctx: 
     ctx.sleep_until(|| protocol.is_handed_back());
 }
 
-/// Wakes the task that waits for a request, once it was handed back.
+/// Hands a request back to the task that waits for it, and wakes the task (`blk_wake_io_task()`).
 ///
 /// # Safety
 ///
 /// `task` must wait for the request until it is handed back.
+#[doc(alias = "blk_wake_io_task")]
 #[cold]
 pub(super) unsafe fn wake(task: *mut c_void, hand_back: impl FnOnce()) {
     // The task may see that the request is its own, go on and exit before it is woken. It is freed
@@ -434,7 +539,7 @@ pub(super) unsafe fn wake(task: *mut c_void, hand_back: impl FnOnce()) {
     drop(guard);
 }
 
-/// The reference of one bio in flight.
+/// The reference of one bio in flight, which travels in `bi_private`.
 ///
 /// # Invariants
 ///
@@ -448,13 +553,14 @@ pub(super) struct BioRef<T: Operations> {
 unsafe impl<T: Operations> Send for BioRef<T> {}
 
 impl<T: Operations> BioRef<T> {
-    /// Turns the reference into what C carries in `bi_private`.
+    /// Turns the reference into a pointer for `bi_private`.
+    #[doc(alias = "bi_private")]
     #[inline]
     pub(super) fn into_raw(self) -> *mut c_void {
         ManuallyDrop::new(self).inner.as_ptr().cast()
     }
 
-    /// Takes the reference back.
+    /// Takes the reference back from `bi_private`.
     ///
     /// # Safety
     ///
@@ -474,7 +580,7 @@ impl<T: Operations> BioRef<T> {
         unsafe { self.inner.as_ref() }
     }
 
-    /// How its bio was filled.
+    /// How the bio was filled.
     #[inline]
     pub(super) fn buffers(&self) -> Buffers {
         self.inner().buffers
@@ -486,15 +592,17 @@ impl<T: Operations> BioRef<T> {
         self.inner().protocol.record_error(error.to_errno());
     }
 
-    /// Whether any bio has failed, this one included.
+    /// Whether any bio has failed so far, this one included.
     #[inline]
     pub(super) fn has_failed(&self) -> bool {
         self.inner().protocol.has_failed()
     }
 
-    /// Drops the reference. Returns the request if it was the last, unless a task waits for it,
-    /// which is woken and owns the request from then on. `at_ioend` says that a worker for ioends
-    /// does so, which counts for the last.
+    /// Drops the reference. Returns the request if it was the last and no task waits for the
+    /// request.
+    ///
+    /// A task that waits is woken, and owns the request from then on. `at_ioend` says that a worker
+    /// for ioends does so; that of the last bio counts.
     #[inline]
     pub(super) fn finish(self, at_ioend: bool) -> Option<Unique<T>> {
         let inner = ManuallyDrop::new(self).inner;
@@ -521,7 +629,9 @@ impl<T: Operations> BioRef<T> {
     }
 }
 
-/// A request whose bios have all ended.
+/// A request whose bios have all ended, and which belongs to this value.
+///
+/// It can be sent to another thread. Dropping it warns, because the request is never completed.
 ///
 /// # Invariants
 ///
@@ -554,7 +664,7 @@ impl<T: Operations> Unique<T> {
         to_result(self.inner().protocol.error())
     }
 
-    /// The kiocb, and what submission has left behind.
+    /// The kiocb, and what the submission has left behind.
     #[inline]
     pub fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut T::Sealed) {
         // SAFETY: By the invariants the request is sealed and ours alone.
@@ -562,7 +672,8 @@ impl<T: Operations> Unique<T> {
         (iocb, sealed)
     }
 
-    /// Frees the request and returns its kiocb and what submission has left behind.
+    /// Frees the request. Returns its kiocb and what the submission has left behind.
+    #[doc(alias = "kfree")]
     #[inline]
     pub fn into_parts(self) -> (BusyIocb<DioOps>, T::Sealed) {
         let inner = ManuallyDrop::new(self).inner;
@@ -574,15 +685,18 @@ impl<T: Operations> Unique<T> {
         }
     }
 
-    /// Whether the last bio was ended by a worker for ioends, which is process context already.
+    /// Whether a worker for ioends ended the last bio, which is process context already.
     #[inline]
     pub fn at_ioend(&self) -> bool {
         // SAFETY: By the invariants the request is ours alone.
         unsafe { *self.inner().at_ioend.get() }
     }
 
-    /// Lets [`Operations::punted`] go on with the request on the queue of the super block, or on the
-    /// system's queue. It is no longer at the end of an ioend then.
+    /// Lets [`Operations::punted`] go on with the request on the queue of the super block, or on
+    /// the system's queue if there is none.
+    ///
+    /// Any context. The request no longer counts as one at the end of an ioend.
+    #[doc(alias = "queue_work")]
     #[cold]
     pub fn punt(self) {
         // SAFETY: As in `at_ioend`.
@@ -590,13 +704,14 @@ impl<T: Operations> Unique<T> {
         Punted(self).punt();
     }
 
-    /// What has become of the caller's pages.
+    /// What has happened to the caller's pages.
     #[inline]
     pub fn pages(&self) -> Pages {
         self.inner().buffers.pages()
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
+    #[doc(alias = "iomap_dio")]
     #[inline]
     pub fn into_raw(self) -> *mut bindings::iomap_dio {
         ManuallyDrop::new(self).inner.as_ptr().cast()
@@ -628,8 +743,10 @@ impl<T: Operations> Puntable for Punted<T> {
     }
 }
 
-/// Lockdep tells classes apart by the address of their name, of which a literal in a generic function
-/// has one in each crate.
+/// The name of the lock class of the work items.
+///
+/// Lockdep tells classes apart by the address of their name, of which a literal in a generic
+/// function has one in each crate.
 static WORK_NAME: &CStr = c"iomap_dio";
 
 // SAFETY: The `work_struct` is part of the request, which `__enqueue` gives up and which stays as
@@ -658,11 +775,12 @@ unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
     }
 }
 
-/// Goes on with a request on a work queue.
+/// Goes on with a request on a work queue, in process context.
 ///
 /// # Safety
 ///
 /// `work` must be the field of a request that was given up in `__enqueue`.
+#[doc(alias = "work_func_t")]
 unsafe extern "C" fn run<T: Operations>(work: *mut bindings::work_struct) {
     let work = Opaque::cast_from(work);
     // SAFETY: The work item is the field of a request.
