@@ -3,10 +3,51 @@
 //! The bios of a counted request: how they are built for a mapping, and how they end.
 //!
 //! All bios of a request are filled in the same way ([`Buffers`]), so the end of a bio knows what
-//! it has to release. A [`Template`] is what the bios for one mapping have in common.
+//! it has to release.
 //!
 //! C headers: [`include/linux/bio.h`](srctree/include/linux/bio.h),
 //! [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
+//!
+//! # From a mapping to the end of a bio
+//!
+//! 1. Make a [`Template`] for the mapping. It holds what the bios of a mapping have in common:
+//!    device, flags, alignment, bio set.
+//! 2. Build a bio for the next bytes of the caller's memory with [`Template::pin`] or
+//!    [`Template::bounce`], or one of zeroes with [`Template::zeroes`].
+//! 3. Prepare it: dirty the pages of a read, attach integrity data, account a write. These are
+//!    methods of [`Bio`].
+//! 4. Submit it for the request with [`Template::submit`], which gives it a reference to the
+//!    request. It has to be filled in the way of the request ([`Fits`]).
+//! 5. When the bio ends, [`end_io`] gives its pages back and drops the reference. The last one
+//!    completes the request.
+//!
+//! ```no_run
+//! use kernel::{
+//!     iomap::{
+//!         bio::{Exported, Template},
+//!         request::Submitter,
+//!     },
+//!     iov::IovIter,
+//!     task::MaySleep,
+//! };
+//!
+//! /// Transfers at most the next `len` bytes of `memory`, at byte `pos` of the file. Returns how many
+//! /// bytes are in flight.
+//! fn transfer<T: Exported>(
+//!     template: &Template<'_>,
+//!     request: &Submitter<T>,
+//!     memory: &mut IovIter<'_>,
+//!     pos: i64,
+//!     len: u64,
+//!     ctx: MaySleep,
+//! ) -> Result<u32> {
+//!     let mut bio = template.pin(request.iocb(), pos, memory, len)?;
+//!     let size = bio.size();
+//!     bio.set_pages_dirty(ctx);
+//!     template.submit(bio, request, pos)?;
+//!     Ok(size)
+//! }
+//! ```
 
 use super::{
     flags::{
@@ -55,6 +96,9 @@ use crate::{
     task::MaySleep, //
 };
 /// Contents that a request can have.
+///
+/// The end of a bio knows only what its request says of its bios ([`Buffers`]). A bio that was
+/// filled in another way would leak its pages there, or release pages that it does not hold.
 pub trait Fits: Filled {
     /// Whether the end of a bio of a request with these buffers gives back what this one holds.
     #[doc(hidden)]
@@ -86,14 +130,15 @@ impl Fits for Zeroes {
 /// and what their end releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffers {
-    /// In the caller's memory.
+    /// In the caller's memory itself.
     ZeroCopy(Pages),
-    /// In copies of it.
+    /// In bounce buffers.
+    #[doc(alias = "IOMAP_DIO_BOUNCE")]
     Bounced(Pages),
 }
 
 impl Buffers {
-    /// The caller's memory.
+    /// What happens to the caller's pages in the end.
     #[inline]
     pub fn pages(self) -> Pages {
         match self {
@@ -102,14 +147,20 @@ impl Buffers {
     }
 }
 
-/// Everything that the bios for one mapping have in common.
+/// What the bios for one mapping have in common.
+///
+/// It borrows the mapping, so it is gone when the iterator moves on.
+#[doc(alias = "iomap_dio_alloc_bio")]
 pub struct Template<'a> {
-    /// How the file system takes part.
+    /// The callbacks of the file system.
     ops: DioOps,
     /// The bio set of the file system, or `fs_bio_set`.
     set: *mut bindings::bio_set,
+    /// The blocks that the bios go to.
     extent: Extent<'a>,
+    /// The device of these blocks.
     bdev: &'a BlockDevice,
+    /// The flags of bios of data. Bios of zeroes have their own.
     flags: OpFlags,
     /// In bytes, a power of two.
     alignment: u32,
@@ -117,11 +168,12 @@ pub struct Template<'a> {
 }
 
 impl<'a> Template<'a> {
-    /// The bios of the request of `iocb` for the blocks of `extent`. Each is a multiple of `alignment`
-    /// bytes.
+    /// Prepares to build the bios of the request of `iocb` for the blocks of `extent`.
     ///
-    /// Fails with `EINVAL` if the request and the mapping are not of one file, if the mapping has no
-    /// device, or if `alignment` is no power of two.
+    /// The size of each bio will be a multiple of `alignment` bytes.
+    ///
+    /// Fails with `EINVAL` if the request and the mapping are not of one file, if the mapping has
+    /// no device, or if `alignment` is no power of two.
     pub fn new(
         iocb: &BusyIocb<DioOps>,
         extent: Extent<'a>,
@@ -160,7 +212,9 @@ impl<'a> Template<'a> {
         self.flags
     }
 
-    /// Allocates a bio of data from or to `memory`, for byte `pos` of the file.
+    /// Allocates a bio of data from or to `memory`, for byte `pos` of the file, with `vecs`
+    /// segments.
+    #[doc(alias = "iomap_dio_alloc_bio")]
     fn data_bio(
         &self,
         iocb: &BusyIocb<DioOps>,
@@ -184,7 +238,8 @@ impl<'a> Template<'a> {
 
     /// Builds the next zero-copy bio, for byte `pos` of the file, of at most `max` bytes.
     ///
-    /// Fails with `EINVAL` also if the mapping is for the other direction.
+    /// `memory` moves on by the size of the bio, which may be less than `max`. Fails as
+    /// [`Bio::pin`] does, and with `EINVAL` if the mapping is for the other direction.
     pub fn pin(
         &self,
         iocb: &BusyIocb<DioOps>,
@@ -199,8 +254,10 @@ impl<'a> Template<'a> {
         })
     }
 
-    /// Builds the next bounced bio, for byte `pos` of the file, of at most `max` bytes. Fails as
-    /// [`Template::pin`].
+    /// Builds the next bounced bio, for byte `pos` of the file, of at most `max` bytes.
+    ///
+    /// `memory` moves on by the size of the bio, which may be less than `max`. Fails as
+    /// [`Bio::bounce`] does, and with `EINVAL` if the mapping is for the other direction.
     pub fn bounce(
         &self,
         iocb: &BusyIocb<DioOps>,
@@ -218,11 +275,14 @@ impl<'a> Template<'a> {
         })
     }
 
-    /// Builds a bio that writes `len` zeroes at byte `pos` of the file.
+    /// Builds a bio that writes `len` bytes of zeroes at byte `pos` of the file, for what the data
+    /// leaves of a block of `block_size` bytes.
     ///
-    /// Fails with `EINVAL` if that is not less than a block, if a block takes more pages of zeroes than a
-    /// bio has segments, or if the mapping is not for writing. The bio carries neither priority nor
-    /// hint: it is not the caller's data.
+    /// The bio carries neither priority nor lifetime hint, because it is not the caller's data.
+    ///
+    /// Fails with `EINVAL` if `len` is not less than a block, if a block takes more pages of zeroes
+    /// than a bio has segments, or if the mapping is not for writing.
+    #[doc(alias = "iomap_dio_zero")]
     pub fn zeroes(&self, pos: i64, len: u32, block_size: u32) -> Result<Bio<Zeroes>> {
         let place = self.extent.place();
         if len >= block_size || !place.is_write() {
@@ -239,10 +299,13 @@ impl<'a> Template<'a> {
 
     /// Submits a bio as a part of `request`, which will not be over before the bio has ended.
     ///
-    /// `pos` is the byte of the file that the bio starts at. The file system may submit the bio in
-    /// our place, and complete it before this returns. Fails with `EINVAL` if the end of a bio of this
-    /// request does not give back what this one holds, or if it is not of the file system's bio set;
-    /// and with `ENOMEM` if the request has no memory ([`Submitter::prepare`]).
+    /// `pos` is the position in the file, in bytes, that the bio starts at. The file system may
+    /// submit the bio instead of this function, and the bio may end before this returns.
+    ///
+    /// Fails with `EINVAL` if the bio does not fit the request ([`Fits`]) or is not of the file
+    /// system's bio set, and with `ENOMEM` if the request has no memory ([`Submitter::prepare`]).
+    /// The bio is given back then.
+    #[doc(alias = "iomap_dio_submit_bio")]
     #[inline]
     pub fn submit<T: Exported, C: Fits>(
         &self,
@@ -297,17 +360,21 @@ impl<'a> Template<'a> {
     }
 }
 
-/// The kind of request whose bios end by what the kernel exports for file systems that take part
-/// (`iomap_dio_bio_end_io()`, `iomap_finish_ioend_direct()`).
+/// The kind of request that the kernel's exported end functions complete (`iomap_dio_bio_end_io()`,
+/// `iomap_finish_ioend_direct()`).
+///
+/// A file system that takes part may replace `bi_end_io` of a bio and call these functions later.
 ///
 /// # Safety
 ///
 /// These functions must call [`end_io`] and [`ioend_end_io`] with this type.
+#[doc(alias("iomap_dio_bio_end_io", "iomap_finish_ioend_direct"))]
 pub unsafe trait Exported: Operations {}
 
 impl<C: Contents> Bio<C> {
-    /// Lets the caller poll for this bio, or takes the request out of polling if nobody can. Returns
-    /// which.
+    /// Lets the caller poll for this bio, or takes the request out of polling if nobody can.
+    /// Returns which.
+    #[doc(alias = "bio_set_polled")]
     #[inline(always)]
     pub(super) fn poll_for<O>(&mut self, iocb: &BusyIocb<O>) -> bool {
         // SAFETY: The bio is ours, and nobody else writes to the kiocb.
@@ -338,13 +405,14 @@ unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool 
 /// Releases a bio that has ended with `result`, and drops its reference to the request of type `T`.
 /// Returns the request if that was the last reference.
 ///
-/// Data that was read into a bounce buffer is copied back here, which takes process context: a file
-/// system whose callers bounce reads ends such bios from a worker.
+/// A bounced read copies its data here, which takes process context: a file system whose callers
+/// bounce reads ends such bios in a worker.
 ///
 /// # Safety
 ///
-/// `bio` must have ended, its `bi_private` must be what `Template::submit` has put there, and it must
-/// not be used afterwards.
+/// `bio` must have ended, its `bi_private` must be what `Template::submit` has put there, and it
+/// must not be used afterwards.
+#[doc(alias = "bio_iov_iter_unbounce")]
 #[inline(always)]
 unsafe fn end<T: Operations>(
     bio: *mut bindings::bio,
@@ -372,12 +440,13 @@ unsafe fn end<T: Operations>(
     bio_ref.finish(at_ioend)
 }
 
-/// The end of a bio that [`Template::submit`] has submitted for a request of type `T`.
+/// The `bi_end_io` of a bio that [`Template::submit`] has submitted for a request of type `T`.
 ///
 /// # Safety
 ///
-/// `bio` must have ended, its `bi_private` must be what `Template::submit` has put there, and it must
-/// not be used afterwards. Any context.
+/// `bio` must have ended, its `bi_private` must be what `Template::submit` has put there, and it
+/// must not be used afterwards. Any context.
+#[doc(alias("iomap_dio_bio_end_io", "bi_end_io"))]
 pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
     // SAFETY: The block layer, or the file system that stood in for it, gives the bio back.
     if let Some(request) = unsafe { end::<T>(bio, result(bio), false) } {
@@ -385,13 +454,15 @@ pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
     }
 }
 
-/// The end of a bio that is a part of an ioend, called from the worker that finishes ioends.
+/// Ends a bio that is a part of an ioend, in the worker that finishes ioends
+/// (`iomap_finish_ioend_direct()`).
 ///
-/// Returns the number of segments of the bio, as a measure of the work done.
+/// Returns the number of segments of the bio, by which the worker measures its work.
 ///
 /// # Safety
 ///
 /// As for [`end_io`], for the bio of `ioend`, and the context must be allowed to sleep.
+#[doc(alias = "iomap_finish_ioend_direct")]
 pub unsafe fn ioend_end_io<T: Operations>(ioend: *mut bindings::iomap_ioend) -> u32 {
     // SAFETY: The ioend is valid until its bio is put.
     let (bio, error, vecs) = unsafe {
