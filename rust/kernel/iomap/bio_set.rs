@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A request of a single bio as one allocation.
+//! Requests of a single bio, each as one allocation.
 //!
 //! A bio set can keep room in front of each of its bios (front pad). [`HeaderSet`] puts the
 //! description of the request, a [`Header`], there. Such a request needs no allocation besides its
@@ -18,6 +18,105 @@
 //! ```
 //!
 //! C header: [`include/linux/bio.h`](srctree/include/linux/bio.h).
+//!
+//! # Submitting a request of one bio
+//!
+//! 1. Implement [`Header`] for the description of the request. Make a static [`HeaderSet`], and
+//!    call [`HeaderSet::init`] once at boot.
+//! 2. Allocate a bio with [`HeaderSet::alloc`], set its sector, and fill it with [`Unfilled::pin`].
+//!    Up to here an error leaves the caller everything it needs to serve the request in another
+//!    way.
+//! 3. Choose how it is completed:
+//!    * [`Unsubmitted::submit`] gives the request away with the bio, for a request that has nothing
+//!      to do after its bio was submitted. It is the cheapest: the end of the bio needs no atomic
+//!      operation.
+//!    * [`Unsubmitted::submit_and_wait`] waits for the bio.
+//!    * [`Unsubmitted::start`] leaves the submission a hold on the request, until it calls
+//!      [`InFlight::leave`] or [`InFlight::wait`].
+//! 4. The owner of the [`Single`] completes the request with [`Single::into_parts`].
+//!
+//! ```no_run
+//! use kernel::{
+//!     block::{
+//!         bdev::BlockDevice,
+//!         bio::{OpFlags, MAX_VECS},
+//!     },
+//!     iomap::{
+//!         bio_set::{Header, HeaderSet, Single, Started, Wait},
+//!         flags::EndIoFlags,
+//!         kiocb::{Answer, BusyIocb, DoneIocb},
+//!         ops::DioOps,
+//!     },
+//!     iov::IovIter,
+//!     task::MaySleep,
+//! };
+//!
+//! /// A request of so many bytes.
+//! struct Bytes(isize);
+//!
+//! // SAFETY: An initcall calls `init()`, and there are no requests before.
+//! static SET: HeaderSet<Bytes> = unsafe { HeaderSet::new() };
+//!
+//! impl Header for Bytes {
+//!     type Ops = DioOps;
+//!
+//!     fn punted(request: Single<Self>, _ctx: MaySleep) {
+//!         let (iocb, result) = end(request);
+//!         iocb.complete(result);
+//!     }
+//! }
+//!
+//! impl Started for Bytes {
+//!     fn ended(request: Single<Self>) {
+//!         // Perhaps an interrupt: let a worker complete it.
+//!         request.punt();
+//!     }
+//! }
+//!
+//! /// Ends a request, and returns what its caller gets.
+//! fn end(request: Single<Bytes>) -> (DoneIocb, isize) {
+//!     let error = request.result().err().map_or(0, Error::to_errno);
+//!     let (iocb, Bytes(size), _bio) = request.into_parts();
+//!     let (iocb, error) = iocb.end_io(size, error, EndIoFlags::empty);
+//!     let result = if error == 0 { size } else { error as isize };
+//!     let mut iocb = iocb.end_dio();
+//!     iocb.advance_pos(result.max(0) as i64);
+//!     (iocb, result)
+//! }
+//!
+//! /// Transfers as much of `memory` as fits a bio, from `sector` on.
+//! fn transfer(
+//!     iocb: BusyIocb<DioOps>,
+//!     bdev: &BlockDevice,
+//!     memory: &mut IovIter<'_>,
+//!     sector: u64,
+//!     ctx: MaySleep,
+//! ) -> Answer {
+//!     let bio = SET
+//!         .alloc(iocb, bdev, memory, OpFlags::SYNC, MAX_VECS, Wait::Allowed(ctx))
+//!         .and_then(|mut bio| {
+//!             bio.set_sector(sector);
+//!             bio.pin(bdev.logical_block_size())
+//!         });
+//!     let bio = match bio {
+//!         Ok(bio) => bio,
+//!         Err((iocb, error)) => return iocb.refuse(error),
+//!     };
+//!     let header = Bytes(bio.size() as isize);
+//!     let ended = if bio.iocb().is_sync() {
+//!         Ok(bio.submit_and_wait(header, ctx))
+//!     } else {
+//!         bio.start(header, ctx).leave()
+//!     };
+//!     match ended {
+//!         Ok(request) => {
+//!             let (iocb, result) = end(request);
+//!             iocb.answer(result)
+//!         }
+//!         Err(queued) => queued.answer(),
+//!     }
+//! }
+//! ```
 
 use super::{
     handover::{
@@ -78,26 +177,37 @@ pub trait Header: Send + Sized + 'static {
     /// How the file system takes part in the request.
     type Ops: Send + 'static;
 
-    /// The request runs on the work queue that it was punted to.
+    /// The request runs on the work queue that it was punted to. This owns it and completes it.
     fn punted(request: Single<Self>, ctx: MaySleep);
 }
 
 /// A request that its submission may leave to its bio.
 pub trait Started: Header {
-    /// The bio has ended and the request is over. Any context, the hard interrupt included.
+    /// The bio has ended after the submission left the request. This owns it and completes or punts
+    /// it.
+    ///
+    /// Any context, the hard interrupt included: this must not sleep.
     fn ended(request: Single<Self>);
 }
 
 /// A request that can be given away with its bio.
 pub trait GivenAway: Header {
-    /// The request is over and went well; its bio is gone. Any context, the hard interrupt included.
+    /// The request is over and went well; its bio is gone. This completes it.
     ///
-    /// One that failed is punted instead.
+    /// Any context, the hard interrupt included: this must not sleep. A request that failed is
+    /// punted instead.
     fn went_well(self, iocb: BusyIocb<Self::Ops>);
 }
 
-/// The end of the front pad, next to the bio. The fields that every request uses come last, so that
-/// they share no cache line with the others.
+/// The end of the front pad, next to the bio.
+///
+/// ```text
+///       | work | kiocb | header | handshake | pages | bio ...
+///  ^                                                ^
+///  FRONT_PAD bytes before the bio                   begins a cache line
+/// ```
+///
+/// The fields that every request uses come last, so that they share no cache line with the others.
 #[repr(C)]
 struct Pad<H: Header> {
     /// Initialised when the request is punted, which few are.
@@ -106,20 +216,22 @@ struct Pad<H: Header> {
     iocb: MaybeUninit<BusyIocb<H::Ops>>,
     header: MaybeUninit<H>,
     handshake: Handshake,
-    /// What becomes of the pages when the bio has ended.
+    /// What happens to the pages when the bio has ended.
     pages: Pages,
 }
 
 /// Whether an allocation may wait for memory.
 #[derive(Clone, Copy)]
 pub enum Wait {
-    /// It may, and does not fail.
+    /// It may, and does not fail (`GFP_KERNEL`).
     Allowed(MaySleep),
-    /// It may not (`GFP_NOWAIT`).
+    /// It may not (`GFP_NOWAIT`), as for a kiocb with `IOCB_NOWAIT`.
+    #[doc(alias = "GFP_NOWAIT")]
     Never,
 }
 
 /// A bio set whose bios have a header of type `H` (`struct bio_set`).
+#[doc(alias = "bio_set")]
 pub struct HeaderSet<H: Header> {
     raw: Opaque<bindings::bio_set>,
     _header: PhantomData<H>,
@@ -129,8 +241,9 @@ pub struct HeaderSet<H: Header> {
 unsafe impl<H: Header> Sync for HeaderSet<H> {}
 
 impl<H: Header> HeaderSet<H> {
-    /// Bytes in front of each bio. The bio itself then begins a cache line, so that the fields
-    /// that submission and completion touch share one.
+    /// Bytes in front of each bio, a whole number of cache lines. The bio itself then begins a
+    /// cache line, so that the fields that submission and completion touch share one.
+    #[doc(alias = "front_pad")]
     const FRONT_PAD: usize = {
         assert!(align_of::<Pad<H>>() <= bindings::IOMAP_DIO_CACHE_LINE_BYTES);
         size_of::<Pad<H>>().next_multiple_of(bindings::IOMAP_DIO_CACHE_LINE_BYTES)
@@ -140,8 +253,8 @@ impl<H: Header> HeaderSet<H> {
     ///
     /// # Safety
     ///
-    /// [`HeaderSet::init`] must have succeeded before the bio set is used. It is never destroyed, so
-    /// it must be part of the kernel, not of a module.
+    /// [`HeaderSet::init`] must have succeeded before the bio set is used. It is never destroyed,
+    /// so it must be part of the kernel, not of a module.
     pub const unsafe fn new() -> Self {
         Self {
             raw: Opaque::zeroed(),
@@ -151,9 +264,13 @@ impl<H: Header> HeaderSet<H> {
 
     /// Fills the reserve with `reserve` bios and sets up the caches per CPU (`bioset_init()`).
     ///
+    /// The reserve guarantees progress when memory is short: an allocation that may wait gets a bio
+    /// when one of these is put. Fails with `ENOMEM`.
+    ///
     /// # Safety
     ///
     /// Must be called at most once, before any use of the bio set (from an initcall).
+    #[doc(alias = "bioset_init")]
     pub unsafe fn init(&'static self, reserve: u32) -> Result {
         // SAFETY: The bio set is static and, by the requirement, not in use.
         to_result(unsafe {
@@ -167,11 +284,15 @@ impl<H: Header> HeaderSet<H> {
         })
     }
 
-    /// Allocates a bio for `memory`, with at most `max_vecs` segments of its own, and for the request of
-    /// `iocb`, which it belongs to from now on. If that fails, the kiocb is given back.
+    /// Allocates a bio for `memory`, for the request of `iocb`, with at most `max_vecs` segments of
+    /// its own.
     ///
-    /// Fails with `EAGAIN` if that would mean to wait and must not, and with `ENOTBLK` if the memory may
-    /// need more segments.
+    /// The operation is a write if `memory` is a source. The kiocb belongs to the bio from now on.
+    /// If this fails, it comes back with the error.
+    ///
+    /// Fails with `EAGAIN` if the allocation would have to wait and must not, and with `ENOTBLK` if
+    /// the memory may need more segments.
+    #[doc(alias = "bio_alloc_bioset")]
     #[inline(always)]
     pub fn alloc<'m, 'd>(
         &'static self,
@@ -215,7 +336,7 @@ impl<H: Header> HeaderSet<H> {
     }
 }
 
-/// What is in front of `bio`.
+/// The front pad of `bio`, which must be from a `HeaderSet<H>`.
 #[inline(always)]
 fn pad<H: Header>(bio: *mut bindings::bio) -> *mut Pad<H> {
     bio.wrapping_byte_sub(size_of::<Pad<H>>()).cast()
@@ -229,16 +350,21 @@ fn pad<H: Header>(bio: *mut bindings::bio) -> *mut Pad<H> {
 #[must_use]
 pub struct Unfilled<'m, 'd, H: Header> {
     bio: Bio<Empty>,
+    /// Goes to the front pad on submission.
     iocb: BusyIocb<H::Ops>,
+    /// The device, whose alignment the memory must have.
     bdev: &'m BlockDevice,
     memory: &'m mut IovIter<'d>,
 }
 
-/// The kiocb of a request that could not be put into a bio, and why.
+/// The kiocb of a request that could not be put into a bio, and the error.
 pub type Refused<H> = (BusyIocb<<H as Header>::Ops>, Error);
 
 impl<H: Header> Unfilled<'_, '_, H> {
-    /// As [`Bio::pin`].
+    /// Fills the bio with as much of the memory as fits, zero-copy ([`Bio::pin`]).
+    ///
+    /// If that fails, the kiocb comes back with the error.
+    #[doc(alias = "bio_iov_iter_get_pages")]
     #[inline(always)]
     pub fn pin(self, alignment: u32) -> Result<Unsubmitted<H>, Refused<H>> {
         let iocb = self.iocb;
@@ -252,8 +378,10 @@ impl<H: Header> Unfilled<'_, '_, H> {
         Ok(Unsubmitted { bio, iocb })
     }
 
-    /// As [`Unfilled::pin`], for the next `len` bytes of memory: fails with `ENOTBLK` and with the
-    /// memory back where it was if the bio does not take them all.
+    /// As [`Unfilled::pin`], for exactly the next `len` bytes of memory.
+    ///
+    /// Fails also with `ENOTBLK`, and with the memory back where it was, if the bio does not take
+    /// them all.
     #[inline(always)]
     pub fn pin_all(self, alignment: u32, len: u64) -> Result<Unsubmitted<H>, Refused<H>> {
         let memory = self.memory.as_raw();
@@ -266,26 +394,31 @@ impl<H: Header> Unfilled<'_, '_, H> {
         Ok(bio)
     }
 
-    /// As [`Bio::set_sector`].
+    /// Sets the first sector of the transfer on the device, in units of 512 bytes
+    /// ([`Bio::set_sector`]).
+    #[doc(alias = "bi_sector")]
     #[inline]
     pub fn set_sector(&mut self, sector: u64) {
         self.bio.set_sector(sector);
     }
 
-    /// Gives the bio the priority of the request.
+    /// Gives the bio the I/O priority of the request (`bi_ioprio`).
+    #[doc(alias = "bi_ioprio")]
     #[inline]
     pub fn set_ioprio(&mut self) {
         self.bio.set_ioprio(self.iocb.ioprio());
     }
 
-    /// Gives the bio the hint of the file about how long the data will last.
+    /// Gives the bio the lifetime hint of the file (`bi_write_hint`).
+    #[doc(alias = "bi_write_hint")]
     #[inline]
     pub fn set_write_hint(&mut self) {
         self.bio.set_write_hint(self.iocb.inode());
     }
 
-    /// Sets up inline encryption if the file is encrypted, for byte `pos` of it
+    /// Sets up inline encryption for byte `pos` of the file, if that is encrypted
     /// (`fscrypt_set_bio_crypt_ctx()`).
+    #[doc(alias = "fscrypt_set_bio_crypt_ctx")]
     #[inline]
     pub fn set_crypt_ctx(&mut self, pos: i64, ctx: MaySleep) {
         let inode = self.iocb.inode();
@@ -295,7 +428,10 @@ impl<H: Header> Unfilled<'_, '_, H> {
     }
 }
 
-/// A bio with room for a header that was not submitted yet.
+/// A filled bio with room for a header, not submitted yet.
+///
+/// [`Unsubmitted::into_iocb`] gives back the bio and its pages, and leaves the request to the
+/// caller.
 ///
 /// # Invariants
 ///
@@ -303,6 +439,7 @@ impl<H: Header> Unfilled<'_, '_, H> {
 #[must_use]
 pub struct Unsubmitted<H: Header> {
     bio: Bio<Pinned>,
+    /// Goes to the front pad on submission.
     iocb: BusyIocb<H::Ops>,
 }
 
@@ -313,36 +450,42 @@ impl<H: Header> Unsubmitted<H> {
         &self.iocb
     }
 
-    /// Gives the bio up, unsubmitted.
+    /// Puts the bio, unsubmitted, and returns the kiocb.
     #[inline]
     pub fn into_iocb(self) -> BusyIocb<H::Ops> {
         self.iocb
     }
 
-    /// As [`Bio::size`].
+    /// The size of the transfer in bytes ([`Bio::size`]).
+    #[doc(alias = "bi_size")]
     #[inline]
     pub fn size(&self) -> u32 {
         self.bio.size()
     }
 
-    /// As [`Bio::account_write`].
+    /// Charges the bytes of the bio to the current task as written ([`Bio::account_write`]).
+    #[doc(alias = "task_io_account_write")]
     #[inline]
     pub fn account_write(&self) {
         self.bio.account_write();
     }
 
-    /// As [`Bio::add_flags`].
+    /// Adds flags to the bio ([`Bio::add_flags`]).
+    #[doc(alias = "bi_opf")]
     #[inline]
     pub fn add_flags(&mut self, flags: OpFlags) {
         self.bio.add_flags(flags);
     }
 
-    /// As [`Bio::poll_for`].
+    /// Lets the caller of the request poll for this bio, or clears `IOCB_HIPRI` if nobody can.
+    #[doc(alias = "bio_set_polled")]
     #[inline]
     pub fn poll_for(&mut self) {
         self.bio.poll_for(&self.iocb);
     }
 
+    /// Writes the front pad and submits the bio, which ends with `end_io`. The bio may be gone when
+    /// this returns, unless a handshake was begun.
     #[inline(always)]
     fn send(
         self,
@@ -366,8 +509,10 @@ impl<H: Header> Unsubmitted<H> {
         raw
     }
 
-    /// Submits the bio and gives the request away; [`GivenAway::went_well`] or [`Header::punted`] goes
-    /// on with it, maybe before this returns.
+    /// Submits the bio and gives the request away. [`GivenAway::went_well`] or, after an error,
+    /// [`Header::punted`] goes on with it, perhaps before this returns.
+    ///
+    /// Sleeps on page locks, and until the driver has a free tag.
     #[inline(always)]
     pub fn submit(self, header: H, ctx: MaySleep) -> Queued
     where
@@ -377,13 +522,14 @@ impl<H: Header> Unsubmitted<H> {
         Queued::new()
     }
 
+    /// Prepares the front pad for a submission that does not give the request away.
     #[inline(always)]
     fn begin_handshake(&self) {
         // SAFETY: By the invariants there is room in front of the bio.
         unsafe { (&raw mut (*pad::<H>(self.bio.as_raw())).handshake).write(Handshake::new()) };
     }
 
-    /// Submits the bio, and waits, uninterruptibly and accounted as I/O, until it has ended.
+    /// Submits the bio, and waits until it has ended: uninterruptibly, and accounted as I/O wait.
     #[inline(always)]
     pub fn submit_and_wait(self, header: H, ctx: MaySleep) -> Single<H> {
         self.begin_handshake();
@@ -401,6 +547,8 @@ impl<H: Header> Unsubmitted<H> {
     }
 
     /// Submits the bio of a request that is not over before the submission has left it.
+    ///
+    /// The submission can still look at the kiocb, whichever comes first.
     #[inline(always)]
     pub fn start(self, header: H, ctx: MaySleep) -> InFlight<H>
     where
@@ -415,7 +563,7 @@ impl<H: Header> Unsubmitted<H> {
     }
 }
 
-/// A request whose bio was submitted, seen by its submission.
+/// A request whose bio was submitted, as its submission sees it.
 ///
 /// # Invariants
 ///
@@ -435,6 +583,7 @@ impl<H: Started> Drop for InFlight<H> {
 }
 
 impl<H: Started> InFlight<H> {
+    /// The state of the handshake.
     #[inline(always)]
     fn handshake(&self) -> &Handshake {
         // SAFETY: By the invariants the request is not over.
@@ -449,8 +598,8 @@ impl<H: Started> InFlight<H> {
         unsafe { (*pad::<H>(self.bio)).iocb.assume_init_ref() }
     }
 
-    /// Leaves the request to its bio, which goes on with it when it ends. If it has ended by now,
-    /// the request is returned.
+    /// Leaves the request to its bio, whose end calls [`Started::ended`]. Returns the request
+    /// instead if the bio has ended already.
     #[inline(always)]
     pub fn leave(self) -> Result<Single<H>, Queued> {
         let this = ManuallyDrop::new(self);
@@ -464,7 +613,7 @@ impl<H: Started> InFlight<H> {
         })
     }
 
-    /// Waits, uninterruptibly and accounted as I/O, until the bio has ended.
+    /// Waits until the bio has ended: uninterruptibly, and accounted as I/O wait.
     #[inline(always)]
     pub fn wait(self, ctx: MaySleep) -> Single<H> {
         if !self.handshake().has_ended() {
@@ -485,7 +634,9 @@ fn sleep(handshake: &Handshake, ctx: MaySleep) {
     }
 }
 
-/// A request whose only bio has ended.
+/// A request whose only bio has ended, and which belongs to this value.
+///
+/// Dropping it warns, because the request is never completed.
 ///
 /// # Invariants
 ///
@@ -508,14 +659,15 @@ impl<H: Header> Drop for Single<H> {
 unsafe impl<H: Header> Send for Single<H> {}
 
 impl<H: Header> Single<H> {
-    /// How the transfer ended (`bi_status`).
+    /// The result of the transfer (`bi_status`).
+    #[doc(alias = "bi_status")]
     #[inline(always)]
     pub fn result(&self) -> Result {
         // SAFETY: The bio is ours.
         unsafe { bio::result(self.bio) }
     }
 
-    /// What has become of the pages.
+    /// What has happened to the caller's pages.
     #[inline]
     pub fn pages(&self) -> Pages {
         // SAFETY: The bio is ours, and what is in front of it was written before it was submitted.
@@ -542,7 +694,8 @@ impl<H: Header> Single<H> {
         }
     }
 
-    /// Takes the kiocb and the description out of the bio, which is put when the third value is dropped.
+    /// Takes the kiocb and the description out of the front pad. The bio is put when the third
+    /// value is dropped, which can wait until the request was completed.
     #[inline(always)]
     pub fn into_parts(self) -> (BusyIocb<H::Ops>, H, Emptied) {
         let bio = ManuallyDrop::new(self).bio;
@@ -559,18 +712,20 @@ impl<H: Header> Single<H> {
     }
 
     /// Lets [`Header::punted`] go on with the request on the queue of the super block, or on the
-    /// system's queue.
+    /// system's queue if there is none. Any context.
+    #[doc(alias = "queue_work")]
     #[cold]
     pub fn punt(self) {
         Punted::<H, false>(self).punt();
     }
 }
 
-/// A bio that is not needed any more. It is put when this is dropped.
+/// A bio that is not needed any more. Dropping this puts it (`bio_put()`).
 ///
 /// # Invariants
 ///
 /// The bio is valid and belongs to this value.
+#[doc(alias = "bio_put")]
 pub struct Emptied(*mut bindings::bio);
 
 impl Drop for Emptied {
@@ -581,7 +736,8 @@ impl Drop for Emptied {
     }
 }
 
-/// A request on its way to a work queue, with the pages of its bio still to be given back if `HELD`.
+/// A request on its way to a work queue. If `HELD`, the pages of its bio are still to be given
+/// back.
 struct Punted<H: Header, const HELD: bool>(Single<H>);
 
 impl<H: Header, const HELD: bool> Puntable for Punted<H, HELD> {
@@ -592,11 +748,12 @@ impl<H: Header, const HELD: bool> Puntable for Punted<H, HELD> {
     }
 }
 
-/// The end of a bio whose request was given away.
+/// The `bi_end_io` of a bio whose request was given away.
 ///
 /// # Safety
 ///
 /// Called by the block layer, once, for such a bio.
+#[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_given<H: GivenAway>(bio: *mut bindings::bio) {
     // SAFETY: The bio has ended and is given back.
     if unsafe { (*bio).bi_status } != 0 {
@@ -621,11 +778,12 @@ unsafe extern "C" fn end_given<H: GivenAway>(bio: *mut bindings::bio) {
     header.went_well(iocb);
 }
 
-/// The end of a bio whose request is not over before the submission has left it.
+/// The `bi_end_io` of a bio whose request is not over before the submission has left it.
 ///
 /// # Safety
 ///
 /// Called by the block layer, once, for such a bio.
+#[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_started<H: Started>(bio: *mut bindings::bio) {
     let pad = pad::<H>(bio);
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
@@ -645,11 +803,12 @@ unsafe extern "C" fn end_started<H: Started>(bio: *mut bindings::bio) {
     }
 }
 
-/// The end of a bio that its submission waits for.
+/// The `bi_end_io` of a bio that its submission waits for.
 ///
 /// # Safety
 ///
 /// Called by the block layer, once, for such a bio.
+#[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_awaited<H: Header>(bio: *mut bindings::bio) {
     let pad = pad::<H>(bio);
     // SAFETY: As in `end_started`.
@@ -663,7 +822,8 @@ unsafe extern "C" fn end_awaited<H: Header>(bio: *mut bindings::bio) {
     }
 }
 
-/// As for requests of several bios, one address for all crates.
+/// The name of the lock class of the work items: as for requests of several bios, one address for
+/// all crates.
 static WORK_NAME: &CStr = c"iomap_dio_single";
 
 // SAFETY: The `work_struct` is part of the front pad, which `__enqueue` gives up and which stays
@@ -693,11 +853,12 @@ unsafe impl<H: Header, const HELD: bool> RawWorkItem<0> for Punted<H, HELD> {
     }
 }
 
-/// Goes on with a request on a work queue.
+/// Goes on with a request on a work queue, in process context.
 ///
 /// # Safety
 ///
 /// `work` must be the field of a front pad that was given up in `__enqueue`.
+#[doc(alias = "work_func_t")]
 unsafe extern "C" fn run<H: Header, const HELD: bool>(work: *mut bindings::work_struct) {
     let work = Opaque::cast_from(work);
     // SAFETY: The work item is the field of a front pad.
