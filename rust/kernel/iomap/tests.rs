@@ -3,7 +3,11 @@
 //! KUnit tests of what needs neither a file nor a device.
 
 use super::{
-    bio::Buffers,
+    bio::{
+        Buffers,
+        Exported,
+        Template, //
+    },
     flags::{
         BeginFlags,
         CallerFlags,
@@ -37,8 +41,10 @@ use crate::{
     bindings,
     block::bio::{
         Bio,
+        OpFlags,
         Pages, //
     },
+    error::to_result,
     fs::inode::Inode,
     iov::IovIter,
     prelude::*,
@@ -111,7 +117,7 @@ struct File {
 }
 
 /// The kiocb of a request, which [`over`] ends.
-fn iocb() -> Result<BusyIocb<DioOps>> {
+fn iocb(ops: DioOps) -> Result<BusyIocb<DioOps>> {
     let file = File {
         iocb: Opaque::zeroed(),
         file: Opaque::zeroed(),
@@ -124,7 +130,7 @@ fn iocb() -> Result<BusyIocb<DioOps>> {
         (*(*file).iocb.get()).ki_filp = (*file).file.get();
         (*(*file).file.get()).f_inode = (*file).inode.get();
         (*(*file).inode.get()).i_sb = (*file).sb.get();
-        Ok(NewIocb::from_raw((*file).iocb.get(), DioOps::none()).begin_dio())
+        Ok(NewIocb::from_raw((*file).iocb.get(), ops).begin_dio())
     }
 }
 
@@ -182,7 +188,11 @@ fn start() -> Result<Submitter<Probe>> {
     }
     let prepared = Prepared::<Probe>::new(ctx())?;
     let buffers = Buffers::ZeroCopy(Pages::Dirtied);
-    Ok(Submitter::new(iocb()?, buffers, Some(prepared)))
+    Ok(Submitter::new(
+        iocb(DioOps::none())?,
+        buffers,
+        Some(prepared),
+    ))
 }
 
 /// Requests of which each has another cache than the one before.
@@ -264,6 +274,50 @@ unsafe extern "C" fn count_end(
     0
 }
 
+/// Counts the warnings of `f`, which are not shown.
+fn warnings(f: impl FnOnce() -> Result) -> Result<c_int> {
+    // SAFETY: Called by a KUnit test, in its task.
+    unsafe {
+        let test = bindings::kunit_get_current_test();
+        let suppressed = bindings::kunit_start_suppress_warning(test);
+        let result = f();
+        let count = bindings::kunit_suppressed_warning_count(suppressed);
+        bindings::kunit_end_suppress_warning(test, suppressed);
+        result.map(|()| count)
+    }
+}
+
+/// A file on a device of which there is nothing but what is looked at here, mapped for writing.
+#[cfg(not(CONFIG_BLK_CGROUP))]
+struct Disk {
+    bdev: Opaque<bindings::block_device>,
+    disk: Opaque<bindings::gendisk>,
+    queue: Opaque<bindings::request_queue>,
+}
+
+#[cfg(not(CONFIG_BLK_CGROUP))]
+unsafe extern "C" fn disk_begin(
+    _inode: *mut bindings::inode,
+    pos: bindings::loff_t,
+    _len: bindings::loff_t,
+    _flags: c_uint,
+    map: *mut bindings::iomap,
+    _srcmap: *mut bindings::iomap,
+) -> c_int {
+    // SAFETY: The private data of the iterator are the disk; the mapping is to be filled in.
+    unsafe {
+        let disk: *const Disk = counts(map).cast();
+        (*map).type_ = bindings::IOMAP_MAPPED as u16;
+        (*map).offset = pos;
+        (*map).length = 4096;
+        (*map).bdev = (*disk).bdev.get();
+    }
+    0
+}
+
+// SAFETY: No bio of such a request is submitted.
+unsafe impl Exported for Probe {}
+
 #[macros::kunit_tests(rust_iomap)]
 mod cases {
     use super::*;
@@ -287,7 +341,7 @@ mod cases {
     fn request_without_memory_is_its_kiocb() -> Result {
         let buffers = Buffers::ZeroCopy(Pages::LeftAlone);
         for wait in [false, true] {
-            let submitter = Submitter::<Probe>::new(iocb()?, buffers, None);
+            let submitter = Submitter::<Probe>::new(iocb(DioOps::none())?, buffers, None);
             assert!(submitter.bio_ref().is_none());
             submitter.record_error(EIO);
             assert!(!submitter.has_failed());
@@ -302,7 +356,7 @@ mod cases {
             end(iocb);
             assert_eq!(seal.value, 1);
         }
-        let mut submitter = Submitter::<Probe>::new(iocb()?, buffers, None);
+        let mut submitter = Submitter::<Probe>::new(iocb(DioOps::none())?, buffers, None);
         submitter.prepare(ctx())?;
         submitter.prepare(ctx())?;
         submitter.record_error(EIO);
@@ -363,7 +417,8 @@ mod cases {
             drop(Prepared::<Fickle>::new(ctx())?);
             let prepared = Prepared::<Fickle>::new(ctx())?;
             let buffers = Buffers::ZeroCopy(Pages::LeftAlone);
-            let request = sealed(Submitter::new(iocb()?, buffers, Some(prepared)).seal(()))?;
+            let request =
+                sealed(Submitter::new(iocb(DioOps::none())?, buffers, Some(prepared)).seal(()))?;
             over(request);
         }
         Ok(())
@@ -578,6 +633,112 @@ mod cases {
             Ok(())
         })?;
         assert_eq!((counts.begun, counts.ended), (1, 1));
+        Ok(())
+    }
+
+    /// A bio ends the way it was filled, in front of which there is what its file system expects.
+    // The block cgroups would look into the queue of the disk.
+    #[cfg(not(CONFIG_BLK_CGROUP))]
+    #[test]
+    fn bios_of_others_are_refused() -> Result {
+        let disk = KBox::new(
+            Disk {
+                bdev: Opaque::zeroed(),
+                disk: Opaque::zeroed(),
+                queue: Opaque::zeroed(),
+            },
+            GFP_KERNEL,
+        )?;
+        let set = KBox::new(Opaque::<bindings::bio_set>::zeroed(), GFP_KERNEL)?;
+        let ops = bindings::iomap_ops {
+            iomap_begin: Some(disk_begin),
+            ..pin_init::zeroed()
+        };
+        let dops = bindings::iomap_dio_ops {
+            bio_set: set.get(),
+            ..pin_init::zeroed()
+        };
+        let mut buffer = KVec::from_elem(0u8, 4096, GFP_KERNEL)?;
+        let vec = bindings::kvec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        let memory = Opaque::<bindings::iov_iter>::zeroed();
+        let own = iocb(DioOps::none())?;
+        // SAFETY: All of these live to the end of the test, where the bio set is not used any more.
+        let (other, ops, mut memory) = unsafe {
+            let flags = bindings::BIOSET_NEED_BVECS as c_int;
+            to_result(bindings::bioset_init(set.get(), 1, 0, flags))?;
+            (*disk.bdev.get()).bd_disk = disk.disk.get();
+            (*disk.bdev.get()).bd_queue = disk.queue.get();
+            (*disk.disk.get()).queue = disk.queue.get();
+            bindings::iov_iter_kvec(memory.get(), bindings::ITER_SOURCE, &vec, 1, 4096);
+            let memory = IovIter::from_raw(memory.get());
+            let inode = Inode::from_raw((*(*own.as_raw()).ki_filp).f_inode);
+            let private = (&raw const *disk).cast_mut().cast();
+            let ops = MapOps::from_raw(&ops, inode, private, &memory);
+            (iocb(DioOps::from_raw(&dops))?, ops, memory)
+        };
+
+        let submitter = Iter::over(ops, 0, 4096, BeginFlags::DIRECT, |iter| {
+            assert!(iter.begin(ctx())?);
+            let Mapping::Mapped(extent) = iter.mapping() else {
+                return Err(EINVAL);
+            };
+            let template =
+                |iocb: &_, alignment| Template::new(iocb, extent, OpFlags::SYNC, alignment, ctx());
+            // The request and the mapping are of two files, and 3 is no power of two.
+            assert_eq!(template(&other, 512).err(), Some(EINVAL));
+            assert_eq!(template(&own, 3).err(), Some(EINVAL));
+
+            let template = template(&own, 512)?;
+            let buffers = Buffers::Bounced(Pages::LeftAlone);
+            let mut submitter = Submitter::<Probe>::new(own, buffers, None);
+            // There is no memory yet that bios could share.
+            let bio = template.zeroes(0, 512, 4096)?;
+            assert_eq!(template.submit(bio, &submitter, 0).err(), Some(ENOMEM));
+            submitter.prepare(ctx())?;
+            // The end of this bio would take it for a bounced one.
+            let bio = template.pin(submitter.iocb(), 0, &mut memory, 4096)?;
+            assert_eq!(template.submit(bio, &submitter, 0).err(), Some(EINVAL));
+            // SAFETY: As in `zeroes_fit_their_bio`; this one is of another bio set.
+            let bio = unsafe {
+                let op = bindings::req_op_REQ_OP_WRITE;
+                let gfp = GFP_KERNEL.as_raw();
+                let raw = bindings::bio_alloc_bioset(ptr::null_mut(), 1, op, gfp, set.get());
+                Bio::from_raw(NonNull::new(raw).ok_or(ENOMEM)?)
+            };
+            let bio = bio.zero(512)?;
+            assert_eq!(template.submit(bio, &submitter, 0).err(), Some(EINVAL));
+            Ok(submitter)
+        })?;
+        over(sealed(submitter.seal(seal(7)?))?);
+        end(other);
+        // SAFETY: Its bios were put.
+        unsafe { bindings::bioset_exit(set.get()) };
+        Ok(())
+    }
+
+    /// A request that is lost leaves somebody waiting, which the log tells.
+    #[test]
+    fn lost_handles_are_warned_of() -> Result {
+        let none = DioOps::none;
+        let told = |iocb: BusyIocb<DioOps>| iocb.end_io(0, 0, EndIoFlags::empty).0;
+        assert_eq!(warnings(|| Ok(drop(iocb(none())?)))?, 1);
+        assert_eq!(warnings(|| Ok(drop(told(iocb(none())?))))?, 1);
+        assert_eq!(warnings(|| Ok(drop(told(iocb(none())?).end_dio())))?, 1);
+        let answer = |result| Ok::<_, Error>(told(iocb(none())?).end_dio().answer(result));
+        assert_eq!(warnings(|| Ok(drop(answer(0)?)))?, 1);
+        assert_eq!(warnings(|| Ok(drop(start()?)))?, 1);
+        assert_eq!(warnings(|| Ok(drop(sealed(start()?.seal(seal(1)?))?)))?, 1);
+
+        // That a request is queued is no result.
+        let queued = -(bindings::EIOCBQUEUED as isize);
+        let mut result = 0;
+        assert_eq!(warnings(|| Ok(result = answer(queued)?.into_raw()))?, 1);
+        assert_eq!(result, EIO.to_errno() as isize);
+        assert_eq!(warnings(|| Ok(result = answer(5)?.into_raw()))?, 0);
+        assert_eq!(result, 5);
         Ok(())
     }
 
