@@ -152,6 +152,10 @@ struct script {
 
 #undef F
 
+/* The only mapping; the first step, in which bio 0 ends in a context. */
+#define MAP(...)	.maps = 1, .map = { { __VA_ARGS__ } }
+#define ENDS_IN(where)	.step = { { STEP_END, 0, CTX_##where } }
+
 /* The implementation that executes the request. */
 enum impl {
 	IMPL_C,

@@ -14,7 +14,7 @@ need_root "$@"
 flavour=${1:-}
 shift || :
 case $flavour in
-um-bench) arch=um fragments=(base base-um filesystems bench) ;;
+um-bench) arch=um fragments=(base base-um bench) ;;
 um-test) arch=um fragments=(base base-um filesystems kunitconfig checkers test) ;;
 # What QEMU counts the instructions of, see count.sh.
 x86-bench) arch=x86_64 fragments=(base x86 base-x86 bench) ;;

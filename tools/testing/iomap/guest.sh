@@ -182,6 +182,8 @@ run_guest()
 	shift 3
 	local console=$run/console.log dir=/cache/run/${run##*/} status vm kernel
 	local params="rw init=/project/tools/testing/iomap/guest-init RUN=$dir panic=-1 null_blk.nr_devices=0"
+	# Until somebody wants it (fstest/run.py), this disk takes no memory.
+	params+=" scsi_debug.add_host=0 scsi_debug.fake_rw=1 scsi_debug.atomic_wr=1 scsi_debug.dev_size_mb=400"
 
 	[ "$(dirname "$run")" = "$CACHE/run" ] || die "run_guest: $run is not in $CACHE/run"
 	case $flavour in

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 import count_report
 import rows as bench_rows
 

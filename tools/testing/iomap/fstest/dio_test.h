@@ -60,6 +60,7 @@ struct env {
 	bool encrypted;		/* new files are */
 	bool reflink;
 	bool bounce;		/* XFS copies through memory of its own */
+	bool always_cow;	/* XFS writes everything to a new place */
 };
 
 extern struct env env;
@@ -71,7 +72,7 @@ struct test_case {
 };
 
 extern const struct test_case mix_cases[], basic_cases[], fault_cases[], race_cases[],
-	error_cases[];
+	error_cases[], zone_cases[];
 
 /* dio_test.c */
 __noreturn __printf(1, 2) void fail(const char *fmt, ...);

@@ -15,9 +15,11 @@ Names are CONFIG/IMPL/CASE and diff/CONFIG/CASE.
 """
 
 import argparse
+import array
 import dataclasses
 import errno
 import fnmatch
+import glob
 import json
 import mmap
 import os
@@ -39,14 +41,27 @@ DIRTY_MIB = 48
 MNT = "/mnt/fstest"
 SWITCH = "/sys/kernel/iomap/dio_impl"
 NULLB = "/sys/kernel/config/nullb"
+SCSI = "/sys/bus/pseudo/drivers/scsi_debug"
 SAMPLE = "sample/bio-read"
 TRACING = "/sys/kernel/tracing"
+# What goes into a file system that is read only: files of the sizes that basic.c reads.
+TREE = "/tmp/fstest-tree"
+TREE_SIZES = (1, 511, 512, 513, 4095, 4096, 4097, 10000, 65536 + 7, 1048576 + 513)
 
 # What run.py itself tests around the cases of dio_test
 OWN_CASES = ["which-impl", "fio-verify", "remount", "fsck", "pins"]
 # Not every configuration needs every case: these show what differs on another device.
 SMOKE = ["mix-*", "holes", "unwritten-*", "eof-reads", "append-*", "extend", "sync-writes",
          "fragments", "coherent", "cached-async", "which-impl", "remount", "fsck"]
+# Another file system takes no more than two of the mixes.
+FEW = ["mix-sync", "mix-io_uring", *SMOKE[1:]]
+# Where XFS writes everything to a new place, there are no unwritten extents.
+COW = ["mix-sync", "mix-io_uring", "holes", "eof-reads", "append-*", "extend", "coherent",
+       "cached-async", "which-impl", "remount", "fsck"]
+# Where it is the disk that differs
+ATOMIC = ["atomic", "mix-io_uring", "holes", "which-impl", "remount", "fsck"]
+# These fit one file system only: they run where they are named, and "*" does not mean them.
+SPECIAL = ["read-only", "zone-sequential", "zone-conventional"]
 
 
 @dataclasses.dataclass
@@ -59,17 +74,19 @@ class Config:
     reflink: bool = False
     stable_writes: bool = False
     only: list[str] = dataclasses.field(default_factory=lambda: ["*"])
-    # An optional one is skipped, visibly, where tools or kernel cannot do it.
-    optional: bool = False
     knob: str = ""      # file to write 1 to before the mount
     options: str = ""   # of the mount
     flip: bool = False  # also while the implementation changes all the time
+    probe: str = ""     # file for which-impl to read, where it cannot make one
 
 
 EXT = ["-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]
 E2FSCK = ["e2fsck", "-fn"]
 XFS = ["mkfs.xfs", "-q", "-f", "-K", "-d", f"size={DEV_MIB}m"]
 XFS_REPAIR = ["xfs_repair", "-n"]
+# Not onto the disk itself, which mkfs.erofs wants to discard.
+EROFS = ["sh", "-ec",
+         f"rm -f {TREE}.img; mkfs.erofs --quiet $1 {TREE}.img {TREE}; cp {TREE}.img $0", "@"]
 
 CONFIGS = [
     Config("ext4-4k", "ext4", ["mkfs.ext4", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"], E2FSCK,
@@ -88,7 +105,7 @@ CONFIGS = [
            device="ram", only=SMOKE),
     Config("ext2", "ext2", ["mke2fs", "-t", "ext2", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"],
            E2FSCK, device="ram", only=["mix-sync", "mix-libaio", "holes", "eof-reads", "extend",
-                                       "remount", "fsck"], optional=True),
+                                       "remount", "fsck"]),
     # Encrypted with a key that the kernel makes up. The disk cannot do that: the block layer does.
     Config("ext4-encrypted", "ext4",
            ["mkfs.ext4", *EXT, "-b", "4096", "-O", "encrypt", "@", f"{DEV_MIB}M"], E2FSCK,
@@ -97,15 +114,38 @@ CONFIGS = [
     Config("xfs-timer", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
            device="null-timer", only=SMOKE),
     Config("xfs-alwayscow", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
-           only=SMOKE, optional=True, knob="/sys/fs/xfs/debug/always_cow"),
+           only=COW, knob="/sys/fs/xfs/debug/always_cow"),
     Config("xfs-zoned", "xfs", ["mkfs.xfs", "-q", "-f", "-r", "zoned=1", "@"], XFS_REPAIR,
-           device="null-zoned", reflink=False, only=["mix-sync", "mix-io_uring", "holes",
-                                                     "eof-reads", "remount"], optional=True),
+           device="zoned", only=COW),
+    # Both with a disk that writes atomically by itself
+    Config("xfs-atomic", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
+           device="scsi", only=ATOMIC),
+    Config("ext4-atomic", "ext4",
+           ["mkfs.ext4", *EXT, "-b", "4096", "-O", "bigalloc", "-C", "65536", "@", f"{DEV_MIB}M"],
+           E2FSCK, device="scsi", only=ATOMIC),
+    Config("f2fs-encrypted", "f2fs",
+           ["mkfs.f2fs", "-q", "-f", "-t", "0", "-O", "encrypt", "@", str(DEV_MIB * MIB // 512)],
+           ["fsck.f2fs", "--dry-run"], only=FEW, options="test_dummy_encryption"),
+    Config("gfs2", "gfs2", ["mkfs.gfs2", "-q", "-K", "-O", "-p", "lock_nolock", "-j", "1",
+                            "-J", "32", "@", str(DEV_MIB * MIB // 4096)], ["fsck.gfs2", "-n"],
+           only=FEW),
+    Config("exfat", "exfat", ["mkfs.exfat", "-q", "-c", "4096", "@"], ["fsck.exfat", "-n"],
+           only=FEW),
+    Config("ntfs3", "ntfs3", ["mkntfs", "-q", "-Q", "-F", "@"], ["ntfsfix", "-n"], only=FEW),
+    # Tails within the metadata, and then files of chunks, which may be holes.
+    Config("erofs", "erofs", EROFS, ["fsck.erofs"], probe="read-10000",
+           only=["read-only", "which-impl", "remount", "fsck"]),
+    Config("erofs-chunks", "erofs", [*EROFS, "--chunksize=4096"], ["fsck.erofs"],
+           probe="read-10000", only=["read-only", "which-impl", "remount", "fsck"]),
+    # There is no checker: nothing but the zones is on the disk.
+    Config("zonefs", "zonefs", ["mkzonefs", "-f", "@"], [], device="zones", probe="cnv/0",
+           only=["zone-*", "which-impl", "remount"]),
 ]
 
 
 def wants(config: Config, case: str) -> bool:
-    return any(fnmatch.fnmatchcase(case, p) for p in config.only)
+    return any(fnmatch.fnmatchcase(case, p) for p in config.only
+               if p != "*" or case not in SPECIAL)
 
 
 def plan(cases: list[str], impls: Sequence[str], patterns: Sequence[str],
@@ -162,12 +202,13 @@ def switch_value(text: str) -> str:
     return text
 
 
-def trace_caller(text: str) -> str:
-    """The function that the first iomap_iter event in a trace names as its caller."""
+def trace_caller(text: str, ino: int) -> str:
+    """The function that the last iomap_iter event of an inode in a trace names as its caller."""
+    caller = ""
     for line in text.splitlines():
-        if " iomap_iter: " in line and " caller " in line:
-            return line.split(" caller ", 1)[1].split("+")[0].strip()
-    return ""
+        if " iomap_iter: " in line and f" ino {ino:#x} " in line and " caller " in line:
+            caller = line.split(" caller ", 1)[1].split("+")[0].strip()
+    return caller
 
 
 # How dio_test begins the reason of a case that C is known to get wrong.
@@ -205,6 +246,19 @@ def command(argv: list[str], timeout: int = 300) -> str:
     return p.stdout.decode(errors="replace")
 
 
+def make_tree(tree: str) -> None:
+    """Files for the case read-only: each word says where it is, and some blocks are holes."""
+    os.makedirs(tree, exist_ok=True)
+    for size in TREE_SIZES:
+        data = array.array("Q", range(size << 32, (size << 32) + size, 8)).tobytes()
+        with open(f"{tree}/read-{size}", "wb") as f:
+            for off in range(0, size, 4096):
+                if off // 4096 % 5 != 3:
+                    f.seek(off)
+                    f.write(data[off:min(off + 4096, size)])
+            f.truncate(size)
+
+
 class Devices:
     """Disks in memory. What is on them stays, so that stale data can be noticed."""
 
@@ -217,7 +271,7 @@ class Devices:
             return self.override
         if kind not in self.disks:
             disk = self.make(kind)
-            if kind != "null-zoned":
+            if not kind.startswith("zone"):
                 self.dirty(disk)
             self.disks[kind] = disk
         return self.disks[kind]
@@ -228,17 +282,22 @@ class Devices:
             if not os.path.exists("/sys/block/ram0"):
                 raise Failure("no /dev/ram0: CONFIG_BLK_DEV_RAM")
             return "ram0"
+        if kind == "scsi":
+            return Devices.make_scsi()
         if not os.path.isdir(NULLB):
             raise Failure(f"{NULLB} is missing: CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS")
-        disk = {"null": "nullb0", "null-timer": "nullb1", "null-zoned": "nullb2",
-                "null-sample": "nullb3"}[kind]
+        disk = {"null": "nullb0", "null-timer": "nullb1", "zoned": "nullb2",
+                "null-sample": "nullb3", "zones": "nullb4"}[kind]
         attrs = {"size": DEV_MIB, "blocksize": 512, "memory_backed": 1, "submit_queues": 2,
                  "poll_queues": 1, "irqmode": 1}
         if kind == "null-timer":
             attrs |= {"irqmode": 2, "completion_nsec": 20000, "cache_size": 16}
-        if kind == "null-zoned":
-            attrs |= {"size": 2048, "blocksize": 4096, "zoned": 1, "zone_size": 64,
-                      "zone_nr_conv": 4, "poll_queues": 0}
+        if kind == "zoned":
+            attrs |= {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 6,
+                      "poll_queues": 0}
+        if kind == "zones":
+            attrs |= {"size": 64, "zoned": 1, "zone_size": 4, "zone_nr_conv": 2,
+                      "poll_queues": 0}
         if kind == "null-sample":
             attrs |= {"size": 16, "irqmode": 2, "completion_nsec": 20000, "poll_queues": 0}
         os.makedirs(f"{NULLB}/{disk}", exist_ok=True)
@@ -258,6 +317,21 @@ class Devices:
                 return disk
             time.sleep(0.05)
         raise Failure(f"/dev/{disk} did not appear")
+
+    @staticmethod
+    def make_scsi() -> str:
+        """Completes late, by a timer, and has atomic writes: see the parameters in guest.sh."""
+        if not os.path.isdir(SCSI):
+            raise Failure(f"{SCSI} is missing: CONFIG_SCSI_DEBUG")
+        write(f"{SCSI}/ndelay", 20000)
+        write(f"{SCSI}/fake_rw", 0)
+        write(f"{SCSI}/add_host", 1)
+        for _ in range(100):
+            found = glob.glob(f"{SCSI}/adapter*/host*/target*/*/block/sd*")
+            if found and os.path.exists(f"/dev/{os.path.basename(found[0])}"):
+                return os.path.basename(found[0])
+            time.sleep(0.05)
+        raise Failure(f"no disk appeared in {SCSI}")
 
     @staticmethod
     def dirty(disk: str, mib: int = DIRTY_MIB) -> None:
@@ -346,6 +420,8 @@ class Runner:
             write(stable, int(config.stable_writes))
         elif config.stable_writes:
             raise Failure(f"{stable} is missing")
+        if config.fstype == "erofs":
+            make_tree(TREE)
         command([f"/dev/{disk}" if a == "@" else a for a in config.mkfs])
         self.mount(config, disk)
         return disk
@@ -426,14 +502,16 @@ class Runner:
         write(event, 1)
         try:
             buf = mmap.mmap(-1, 64 << 10)
-            fd = os.open(f"{MNT}/which", os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
-            os.pwritev(fd, [buf], 0)
+            flags = os.O_RDONLY if config.probe else os.O_RDWR | os.O_CREAT
+            fd = os.open(f"{MNT}/{config.probe or 'which'}", flags | os.O_DIRECT, 0o600)
+            if not config.probe:
+                os.pwritev(fd, [buf], 0)
+                os.unlink(f"{MNT}/which")
             os.preadv(fd, [buf], 0)
-            os.close(fd)
-            os.unlink(f"{MNT}/which")
         finally:
             write(event, 0)
-        caller = trace_caller(read(f"{TRACING}/trace"))
+        caller = trace_caller(read(f"{TRACING}/trace"), os.fstat(fd).st_ino)
+        os.close(fd)
         self.callers[config.name, impl] = caller
         if not caller:
             self.result(name, "fail", "no iomap_iter event in the trace")
@@ -474,7 +552,7 @@ class Runner:
             self.set_impl(impl)
             disk = self.prepare(config)
         except (Failure, OSError) as e:
-            self.result(f"{prefix}/setup", "skip" if config.optional else "fail", str(e))
+            self.result(f"{prefix}/setup", "fail", str(e))
             return
         mine = [c for c in cases if c not in OWN_CASES]
         before = dict(self.counts)

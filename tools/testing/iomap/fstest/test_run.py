@@ -57,6 +57,32 @@ class Plan(unittest.TestCase):
     def test_smoke_configuration(self) -> None:
         self.assertNotIn("ext2/rust/mix-io_uring", self.names(["rust", "c"]))
 
+    def test_case_of_one_file_system(self) -> None:
+        runs, diffs = run.plan(["read-only", "zone-conventional", "holes"], ["rust", "c"], [])
+        cases = {config.name: chosen for config, impl, chosen in runs if impl == "rust"}
+        self.assertNotIn("read-only", cases["ext4-4k"])
+        self.assertEqual(cases["erofs"], ["read-only", "which-impl", "remount", "fsck"])
+        self.assertEqual(cases["zonefs"], ["zone-conventional", "which-impl", "remount"])
+        self.assertIn("diff/erofs/read-only", diffs)
+        self.assertNotIn("diff/xfs/zone-conventional", diffs)
+
+
+class Tree(unittest.TestCase):
+    def test_sizes(self) -> None:
+        with open(f"{HERE}/basic.c", encoding="ascii") as f:
+            text = f.read().split("eof_sizes[] = {", 1)[1].split("}", 1)[0]
+        sizes = tuple(sum(int(n) for n in word.split("+")) for word in text.split(","))
+        self.assertEqual(sizes, run.TREE_SIZES)
+
+    def test_files(self) -> None:
+        with tempfile.TemporaryDirectory() as tree:
+            run.make_tree(tree)
+            with open(f"{tree}/read-65543", "rb") as f:
+                data = f.read()
+        self.assertEqual(len(data), 65543)
+        self.assertEqual(data[4096:4104], ((65543 << 32) + 4096).to_bytes(8, "little"))
+        self.assertEqual(data[3 * 4096:4 * 4096], bytes(4096))
+
 
 class Words(unittest.TestCase):
     def test_switch(self) -> None:
@@ -68,8 +94,10 @@ class Words(unittest.TestCase):
         trace = ("# tracer: nop\n"
                  " python3-33 [000] ..... 1.0: iomap_iter: dev 252:0 ino 0xd pos 0x0 length 0x1000"
                  " status 0 flags WRITE ops ext4_iomap_ops caller __iomap_dio_rw+0x1a/0x30\n")
-        self.assertEqual(run.trace_caller(trace), "__iomap_dio_rw")
-        self.assertEqual(run.trace_caller("# nothing\n"), "")
+        other = trace.replace("ino 0xd ", "ino 0xe ").replace("__iomap_dio_rw", "iomap_read_folio")
+        first = trace.replace("__iomap_dio_rw", "iomap_file_buffered_write")
+        self.assertEqual(run.trace_caller(first + trace + other, 13), "__iomap_dio_rw")
+        self.assertEqual(run.trace_caller(other, 13), "")
 
 
 class Compare(unittest.TestCase):
