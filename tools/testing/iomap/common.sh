@@ -9,6 +9,8 @@
 #
 # In the root the checkout is /project and the cache is /cache.
 
+# Debian leaves chroot out of the reach of users.
+PATH+=:/usr/sbin:/sbin
 IOMAP_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 PROJECT=$(cd "$IOMAP_DIR/../../.." && pwd)
 CACHE=${IOMAP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/iomap-dio-rust}
