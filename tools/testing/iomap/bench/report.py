@@ -164,8 +164,8 @@ def pyplot() -> Any:
     import matplotlib
     matplotlib.use("svg")
     matplotlib.rcParams.update({
-        "font.family": "DejaVu Sans", "font.size": 9, "svg.fonttype": "path",
-        "svg.hashsalt": "iomap-dio", "axes.spines.top": False, "axes.spines.right": False,
+        "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"], "font.size": 9,
+        "svg.fonttype": "none", "svg.hashsalt": "iomap-dio", "axes.spines.top": False, "axes.spines.right": False,
         "axes.spines.left": False, "axes.edgecolor": "#888888", "ytick.left": False,
         "figure.facecolor": "white", "savefig.facecolor": "white"})
     from matplotlib import pyplot as plt
