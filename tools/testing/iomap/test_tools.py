@@ -81,7 +81,7 @@ class Names(unittest.TestCase):
         self.assertEqual(said, "/home/me/cache /home/me/linux\n")
 
     def test_relative(self) -> None:
-        self.assertEqual(shell('cd /; echo "$CACHE"', IOMAP_CACHE="here/cache"), f"{Path.cwd()}/here/cache\n")
+        self.assertEqual(shell('cd /; echo "$CACHE"', IOMAP_CACHE="here/cache").rstrip(), os.path.abspath("here/cache"))
 
 
 class Readme(unittest.TestCase):
