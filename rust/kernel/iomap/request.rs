@@ -262,6 +262,9 @@ impl<T: Operations> Cache<T> {
 #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
 const MARK: usize = bindings::IOMAP_DIO_RUST_MARK as usize;
 
+/// What submission leaves to the completion: the kiocb, and a description.
+type Left<T> = (BusyIocb<DioOps>, <T as Operations>::Sealed);
+
 /// The memory of a request, which its handles point at. C sees it as an opaque `struct iomap_dio`.
 #[doc(alias = "iomap_dio")]
 #[repr(C)]
@@ -273,7 +276,7 @@ struct Inner<T: Operations> {
     /// Whether the bios are zero-copy or bounced.
     buffers: Buffers,
     /// Written by `Submitter::seal`, before the submission drops its reference.
-    sealed: UnsafeCell<MaybeUninit<(BusyIocb<DioOps>, T::Sealed)>>,
+    sealed: UnsafeCell<MaybeUninit<Left<T>>>,
     /// Whether a worker for ioends ended the last bio. Written by the holder of the last reference.
     at_ioend: UnsafeCell<bool>,
     /// Initialised when the request is punted, which few are.
@@ -476,7 +479,7 @@ impl<T: Operations> Submitter<T> {
         self,
         sealed: T::Sealed,
         waiter: Option<impl FnOnce() -> *mut c_void>,
-    ) -> Result<(NonNull<Inner<T>>, AtSeal), (BusyIocb<DioOps>, T::Sealed)> {
+    ) -> Result<(NonNull<Inner<T>>, AtSeal), Left<T>> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped, and its kiocb is taken only here.
         let sealed = (unsafe { ManuallyDrop::take(&mut this.iocb) }, sealed);
