@@ -168,12 +168,8 @@ pub(super) fn start(
     bio.set_ioprio();
     bio.set_write_hint();
     bio.set_crypt_ctx(pos, ctx);
-    let mut bio = match bio.pin(alignment) {
-        Ok(bio) if u64::from(bio.size()) == len => bio,
-        Ok(bio) => {
-            memory.rewind(mark, 0);
-            return Err(bio.into_iocb());
-        }
+    let mut bio = match bio.pin_all(alignment, len) {
+        Ok(bio) => bio,
         Err((iocb, _)) => {
             memory.rewind(mark, 0);
             return Err(iocb);
