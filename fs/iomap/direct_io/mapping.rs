@@ -214,13 +214,15 @@ impl<'r, 'a> Submission<'r, 'a> {
 
         let mark = memory.mark();
         let (copied, result) = self.build(memory, &plan, place.pos());
-        // The bytes of a bio that was not submitted are not transferred: the next attempt needs them.
-        memory.rewind(mark, copied);
-        if copied == 0 {
-            result?;
+        if let Err(error) = result {
+            // The bytes of a bio that was not submitted are not transferred: the next attempt needs
+            // them.
+            memory.rewind(mark, copied);
+            if copied == 0 {
+                return Err(error);
+            }
+            // An error after some progress is dropped: the attempt at the rest meets it again.
         }
-        // An error after some progress is dropped: the attempt at the rest meets it again.
-        //
         // CAST: Widening.
         Ok(copied as u64)
     }
