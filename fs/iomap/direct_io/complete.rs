@@ -171,21 +171,11 @@ impl Operations for Dio {
         land(request);
     }
 
+    #[inline]
     fn ioend_ended(mut request: Unique<Self>, ctx: MaySleep) {
-        let failed = request.result().is_err();
-        let (iocb, completion) = request.parts();
-        if completion.travel.debt().is_none() {
-            return land(request);
-        }
-        // Settle the debt here, unless that could wait for this worker: writeback of cached pages
-        // may.
-        let write = completion.travel.transfer().is_write();
-        let owed = decide::owed_at_end(write, failed, || iocb.has_cached_pages());
-        if owed.is_nothing() {
-            deliver(request, Cached::Kept, ctx);
-        } else {
-            completion.travel.owe(owed);
-            request.punt();
+        match request.parts().1.travel.debt() {
+            None => land(request),
+            Some(_) => land_at_ioend(request, ctx),
         }
     }
 
@@ -206,6 +196,22 @@ fn land(mut request: Unique<Dio>) {
     let (iocb, completion) = request.into_parts();
     let (iocb, ret) = completion.clear(iocb, clear, pages).close(0, None);
     iocb.complete(ret);
+}
+
+/// Completes an asynchronous request with a debt whose last bio a worker for ioends has ended,
+/// unless that could wait for this worker: writeback of cached pages may.
+#[inline(never)]
+fn land_at_ioend(mut request: Unique<Dio>, ctx: MaySleep) {
+    let failed = request.result().is_err();
+    let (iocb, completion) = request.parts();
+    let write = completion.travel.transfer().is_write();
+    let owed = decide::owed_at_end(write, failed, || iocb.has_cached_pages());
+    if owed.is_nothing() {
+        deliver(request, Cached::Kept, ctx);
+    } else {
+        completion.travel.owe(owed);
+        request.punt();
+    }
 }
 
 /// Completes an asynchronous request in process context and calls `ki_complete()`.
