@@ -438,8 +438,8 @@ impl<C: Contents> Bio<C> {
         #[cfg(CONFIG_FS_ENCRYPTION_INLINE_CRYPT)]
         // SAFETY: The bio and the inode are valid, and the context may sleep.
         unsafe {
-            // One context is as many as a bio frees.
-            if (*self.as_raw()).bi_crypt_context.is_null() {
+            // One context is as many as a bio frees. For most files there is nothing to call.
+            if inode.is_encrypted() && (*self.as_raw()).bi_crypt_context.is_null() {
                 bindings::fscrypt_set_bio_crypt_ctx(
                     self.as_raw(),
                     inode.as_raw(),

@@ -215,6 +215,7 @@ impl<'a> Template<'a> {
     /// Allocates a bio of data from or to `memory`, for byte `pos` of the file, with `vecs`
     /// segments.
     #[doc(alias = "iomap_dio_alloc_bio")]
+    #[inline]
     fn data_bio(
         &self,
         iocb: &BusyIocb<DioOps>,

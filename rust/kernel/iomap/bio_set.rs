@@ -421,10 +421,7 @@ impl<H: Header> Unfilled<'_, '_, H> {
     #[doc(alias = "fscrypt_set_bio_crypt_ctx")]
     #[inline]
     pub fn set_crypt_ctx(&mut self, pos: i64, ctx: MaySleep) {
-        let inode = self.iocb.inode();
-        if inode.is_encrypted() {
-            self.bio.set_crypt_ctx(inode, pos, ctx);
-        }
+        self.bio.set_crypt_ctx(self.iocb.inode(), pos, ctx);
     }
 }
 
