@@ -775,19 +775,16 @@ impl<C: Filled> Bio<C> {
     /// Attaches integrity data for a file system that protects its data itself.
     ///
     /// Generates it for a write (`fs_bio_integrity_generate()`), and allocates room for it for a
-    /// read (`fs_bio_integrity_alloc()`). The end of the bio frees it. Does nothing if the bio has
-    /// some already, or without `CONFIG_BLK_DEV_INTEGRITY`.
+    /// read (`fs_bio_integrity_alloc()`). The end of the bio frees it. Both do nothing if the bio
+    /// has some already; this does nothing without `CONFIG_BLK_DEV_INTEGRITY`.
     #[doc(alias("fs_bio_integrity_generate", "fs_bio_integrity_alloc"))]
     #[cold]
     pub fn protect(&mut self, _ctx: MaySleep) {
         #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
         // SAFETY: By the invariants nobody else uses the bio, which is complete. The context may
-        // sleep. Only a bio without integrity data gets some.
+        // sleep.
         unsafe {
             let bio = self.as_raw();
-            if is_protected(bio) {
-                return;
-            }
             if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 {
                 bindings::fs_bio_integrity_generate(bio);
             } else {
@@ -878,33 +875,20 @@ pub(crate) unsafe fn submit(bio: *mut bindings::bio) {
     unsafe { bindings::submit_bio(bio) };
 }
 
-/// Whether a bio has integrity data (`REQ_INTEGRITY`).
-///
-/// # Safety
-///
-/// `bio` must be valid.
-#[doc(alias = "REQ_INTEGRITY")]
-#[cfg(CONFIG_BLK_DEV_INTEGRITY)]
-#[inline]
-unsafe fn is_protected(bio: *const bindings::bio) -> bool {
-    const INTEGRITY: u32 = 1 << bindings::req_flag_bits___REQ_INTEGRITY;
-    // SAFETY: Required of the caller.
-    unsafe { (*bio).bi_opf & INTEGRITY != 0 && !(*bio).bi_integrity.is_null() }
-}
-
 /// Frees integrity data that [`Bio::protect`] has attached (`fs_bio_integrity_free()`).
 ///
 /// # Safety
 ///
 /// `bio` must belong to the caller, and must not be on its way.
-#[doc(alias = "fs_bio_integrity_free")]
+#[doc(alias("fs_bio_integrity_free", "REQ_INTEGRITY"))]
 #[inline]
 pub(crate) unsafe fn free_integrity(bio: *mut bindings::bio) {
     #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
     // SAFETY: Required of the caller. The integrity data belongs to the bio and is not used
     // afterwards.
     unsafe {
-        if is_protected(bio) {
+        const INTEGRITY: u32 = 1 << bindings::req_flag_bits___REQ_INTEGRITY;
+        if (*bio).bi_opf & INTEGRITY != 0 && !(*bio).bi_integrity.is_null() {
             bindings::fs_bio_integrity_free(bio);
         }
     }

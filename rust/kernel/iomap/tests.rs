@@ -296,6 +296,27 @@ struct Disk {
 }
 
 #[cfg(not(CONFIG_BLK_CGROUP))]
+impl Disk {
+    fn new() -> Result<KBox<Self>> {
+        let disk = KBox::new(
+            Self {
+                bdev: Opaque::zeroed(),
+                disk: Opaque::zeroed(),
+                queue: Opaque::zeroed(),
+            },
+            GFP_KERNEL,
+        )?;
+        // SAFETY: Nobody else knows of these.
+        unsafe {
+            (*disk.bdev.get()).bd_disk = disk.disk.get();
+            (*disk.bdev.get()).bd_queue = disk.queue.get();
+            (*disk.disk.get()).queue = disk.queue.get();
+        }
+        Ok(disk)
+    }
+}
+
+#[cfg(not(CONFIG_BLK_CGROUP))]
 unsafe extern "C" fn disk_begin(
     _inode: *mut bindings::inode,
     pos: bindings::loff_t,
@@ -588,6 +609,38 @@ mod cases {
         Ok(())
     }
 
+    /// A bio has integrity data once, however often the file system asks for it.
+    #[cfg(all(CONFIG_BLK_DEV_INTEGRITY, not(CONFIG_BLK_CGROUP)))]
+    #[test]
+    fn bios_are_protected_once() -> Result {
+        let disk = Disk::new()?;
+        for op in [bindings::req_op_REQ_OP_READ, bindings::req_op_REQ_OP_WRITE] {
+            // SAFETY: The disk lives to the end of the test, and the bio is not submitted. The bio
+            // set is there since boot, and nobody else knows of a new bio.
+            let mut bio = unsafe {
+                (*disk.queue.get()).limits.integrity = bindings::blk_integrity {
+                    csum_type: bindings::blk_integrity_checksum_BLK_INTEGRITY_CSUM_CRC,
+                    metadata_size: 8,
+                    interval_exp: 9,
+                    pi_tuple_size: 8,
+                    ..pin_init::zeroed()
+                };
+                let (bdev, gfp) = (disk.bdev.get(), GFP_KERNEL.as_raw());
+                let set = &raw mut bindings::fs_bio_set;
+                let raw = bindings::bio_alloc_bioset(bdev, 1, op, gfp, set);
+                Bio::from_raw(NonNull::new(raw).ok_or(ENOMEM)?).zero(512)?
+            };
+            // SAFETY: The bio is ours.
+            let data = |bio: &Bio<_>| unsafe { (*bio.as_raw()).bi_integrity };
+            bio.protect(ctx());
+            let first = data(&bio);
+            assert!(!first.is_null());
+            bio.protect(ctx());
+            assert_eq!(data(&bio), first);
+        }
+        Ok(())
+    }
+
     /// The file system ends a mapping once, whatever the walk does, and nobody finds it afterwards.
     #[test]
     fn mappings_end_once() -> Result {
@@ -641,14 +694,7 @@ mod cases {
     #[cfg(not(CONFIG_BLK_CGROUP))]
     #[test]
     fn bios_of_others_are_refused() -> Result {
-        let disk = KBox::new(
-            Disk {
-                bdev: Opaque::zeroed(),
-                disk: Opaque::zeroed(),
-                queue: Opaque::zeroed(),
-            },
-            GFP_KERNEL,
-        )?;
+        let disk = Disk::new()?;
         let set = KBox::new(Opaque::<bindings::bio_set>::zeroed(), GFP_KERNEL)?;
         let ops = bindings::iomap_ops {
             iomap_begin: Some(disk_begin),
@@ -669,9 +715,6 @@ mod cases {
         let (other, ops, mut memory) = unsafe {
             let flags = bindings::BIOSET_NEED_BVECS as c_int;
             to_result(bindings::bioset_init(set.get(), 1, 0, flags))?;
-            (*disk.bdev.get()).bd_disk = disk.disk.get();
-            (*disk.bdev.get()).bd_queue = disk.queue.get();
-            (*disk.disk.get()).queue = disk.queue.get();
             bindings::iov_iter_kvec(memory.get(), bindings::ITER_SOURCE, &vec, 1, 4096);
             let memory = IovIter::from_raw(memory.get());
             let inode = Inode::from_raw((*(*own.as_raw()).ki_filp).f_inode);
