@@ -355,6 +355,7 @@ impl DioCompletion {
 
     /// Completes a request with or without a debt. With `at_ioend` the worker for ioends, which is
     /// in process context, has ended its last bio.
+    #[inline(always)]
     fn settle(
         self,
         iocb: BusyIocb<DioOps>,
