@@ -38,6 +38,9 @@ mkdir -p "$out"
 # run_qemu RUN_DIR TIMEOUT ACCELERATOR [KERNEL PARAMETER...]: boots the kernel, which ends by itself.
 # There is no user space: it runs its tests and reboots, which ends QEMU. That takes less of a PC than
 # to turn itself off.
+#
+# Without no5lvl, KASAN complains of an interrupt that arrives while identify_cpu() has forgotten for a
+# moment that there are five levels of page tables.
 run_qemu()
 {
 	local run=$1 timeout=$2 accel=$3 console=$1/console.log
@@ -48,7 +51,7 @@ run_qemu()
 	in_root_words
 	qemu_words "$flavour" "$accel"
 	"${IN_ROOT[@]}" "${QEMU[@]}" \
-		-append "console=ttyS0 earlyprintk=serial panic=-1 kunit_shutdown=reboot $* ${GUEST_APPEND:-}" \
+		-append "console=ttyS0 earlyprintk=serial panic=-1 no5lvl kunit_shutdown=reboot $* ${GUEST_APPEND:-}" \
 		>"$console" 2>&1 </dev/null &
 	guest_pid=$!
 	while kill -0 "$guest_pid" 2>/dev/null; do
