@@ -42,6 +42,7 @@ MNT = "/mnt/fstest"
 SWITCH = "/sys/kernel/iomap/dio_impl"
 NULLB = "/sys/kernel/config/nullb"
 SCSI = "/sys/bus/pseudo/drivers/scsi_debug"
+TARGET = "/sys/kernel/config/target"
 SAMPLE = "sample/bio-read"
 TRACING = "/sys/kernel/tracing"
 # What goes into a file system that is read only: files of the sizes that basic.c reads.
@@ -123,6 +124,9 @@ CONFIGS = [
     Config("ext4-atomic", "ext4",
            ["mkfs.ext4", *EXT, "-b", "4096", "-O", "bigalloc", "-C", "65536", "@", f"{DEV_MIB}M"],
            E2FSCK, device="scsi", only=ATOMIC),
+    # The disk checks protection information, and XFS makes it: that bounces all of its direct I/O.
+    Config("xfs-integrity", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
+           device="protected", stable_writes=True, only=FEW),
     Config("f2fs-encrypted", "f2fs",
            ["mkfs.f2fs", "-q", "-f", "-t", "0", "-O", "encrypt", "@", str(DEV_MIB * MIB // 512)],
            ["fsck.f2fs", "--dry-run"], only=FEW, options="test_dummy_encryption"),
@@ -284,6 +288,8 @@ class Devices:
             return "ram0"
         if kind == "scsi":
             return Devices.make_scsi()
+        if kind == "protected":
+            return Devices.make_protected()
         if not os.path.isdir(NULLB):
             raise Failure(f"{NULLB} is missing: CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS")
         disk = {"null": "nullb0", "null-timer": "nullb1", "zoned": "nullb2",
@@ -326,12 +332,32 @@ class Devices:
         write(f"{SCSI}/ndelay", 20000)
         write(f"{SCSI}/fake_rw", 0)
         write(f"{SCSI}/add_host", 1)
+        return Devices.scsi_disk(f"{SCSI}/adapter*")
+
+    @staticmethod
+    def make_protected() -> str:
+        """A RAM disk of the SCSI target, which has and checks protection information of type 1."""
+        if not os.path.isdir(TARGET):
+            raise Failure(f"{TARGET} is missing: CONFIG_TARGET_CORE")
+        disk, port = f"{TARGET}/core/rd_mcp_0/protected", f"{TARGET}/loopback/naa.5001405000000001/tpgt_1"
+        os.makedirs(disk)
+        write(f"{disk}/control", f"rd_pages={DEV_MIB * MIB // mmap.PAGESIZE}")
+        write(f"{disk}/enable", 1)
+        write(f"{disk}/attrib/pi_prot_type", 1)
+        os.makedirs(port)
+        write(f"{port}/nexus", "naa.5001405000000002")
+        os.mkdir(f"{port}/lun/lun_0")
+        os.symlink(disk, f"{port}/lun/lun_0/protected")
+        return Devices.scsi_disk("/sys/bus/tcm_loop_bus/devices/*")
+
+    @staticmethod
+    def scsi_disk(adapter: str) -> str:
         for _ in range(100):
-            found = glob.glob(f"{SCSI}/adapter*/host*/target*/*/block/sd*")
+            found = glob.glob(f"{adapter}/host*/target*/*/block/sd*")
             if found and os.path.exists(f"/dev/{os.path.basename(found[0])}"):
                 return os.path.basename(found[0])
             time.sleep(0.05)
-        raise Failure(f"no disk appeared in {SCSI}")
+        raise Failure(f"no disk appeared in {adapter}")
 
     @staticmethod
     def dirty(disk: str, mib: int = DIRTY_MIB) -> None:
