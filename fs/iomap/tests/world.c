@@ -1243,6 +1243,8 @@ static void setup(void)
 	reinit_completion(&w.dio_waited);
 	w.zero_refs = folio_ref_count(largest_zero_folio());
 	filemap_check_errors(inode->i_mapping);
+	if (!s->dirty)
+		mapping_set_error(inode->i_mapping, s->wb_error);
 	inode->i_mapping->wb_err = 0;
 	w.file->f_wb_err = 0;
 	atomic_set(&inode->i_dio_count, s->others);
