@@ -171,6 +171,7 @@ pub(super) fn start(
     let mut bio = match bio.pin_all(alignment, len) {
         Ok(bio) => bio,
         Err((iocb, _)) => {
+            // Pinning may fail at a later segment, and leaves the iterator there.
             memory.rewind(mark, 0);
             return Err(iocb);
         }
