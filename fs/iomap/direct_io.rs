@@ -100,7 +100,7 @@ unsafe fn call<'a>(
         let memory = IovIter::from_raw(iter);
         Call {
             iocb: NewIocb::from_raw(iocb, DioOps::from_raw(dops)),
-            ops: MapOps::from_raw(ops, inode, private, &memory),
+            ops: MapOps::from_raw(ops, inode, private, (*iocb).ki_pos, &memory),
             memory,
             flags: CallerFlags::from_raw(dio_flags),
             done_before,
@@ -119,7 +119,8 @@ unsafe fn call<'a>(
 /// * `iocb` and its open file are valid until the request is over, `iter` and `ops` until the call
 ///   returns, `dops` (which may be NULL) until the request is over.
 /// * The memory of a request in flight stays valid until it is over.
-/// * The caller holds the locks on the file that its file system needs.
+/// * The caller holds the locks on the file that its file system needs, and the VFS has checked the
+///   range.
 #[cfg_attr(not(CONFIG_IOMAP_DIO_COMPARE), export)]
 #[cfg_attr(CONFIG_IOMAP_DIO_COMPARE, export_name = "rust_iomap_dio_rw")]
 pub unsafe extern "C" fn iomap_dio_rw(

@@ -33,7 +33,7 @@
 //!
 //! To find out where a range of a file lives:
 //!
-//! 1. Take the callbacks of the file system from C ([`ops::MapOps`]).
+//! 1. Take the callbacks of the file system and the range from C ([`ops::MapOps`]).
 //! 2. Run a closure with an iterator over the range ([`iter::Iter::over`]). File systems know the
 //!    iterator by its address, so it does not leave the closure.
 //! 3. Ask for the first mapping ([`iter::Iter::begin`]), and match on it
@@ -53,8 +53,8 @@
 //! };
 //!
 //! /// Counts the bytes of a range that no block holds.
-//! fn count_holes(ops: MapOps<'_>, pos: i64, len: u64, ctx: MaySleep) -> Result<u64> {
-//!     Iter::over(ops, pos, len, BeginFlags::DIRECT, |iter| {
+//! fn count_holes(ops: MapOps<'_>, ctx: MaySleep) -> Result<u64> {
+//!     Iter::over(ops, BeginFlags::DIRECT, |iter| {
 //!         let mut holes = 0;
 //!         let mut found = iter.begin(ctx)?;
 //!         while found {

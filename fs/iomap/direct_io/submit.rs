@@ -109,17 +109,11 @@ pub(super) struct Request<'a> {
 
 impl<'a> Request<'a> {
     #[inline(always)]
-    fn new(
-        iocb: &Iocb,
-        ops: &MapOps<'a>,
-        flags: CallerFlags,
-        done_before: usize,
-        ctx: MaySleep,
-    ) -> Self {
+    fn new(ops: &MapOps<'a>, flags: CallerFlags, done_before: usize, ctx: MaySleep) -> Self {
         let inode = ops.inode();
         Self {
             inode,
-            pos: iocb.pos(),
+            pos: ops.pos(),
             i_size: inode.size(),
             done_before,
             flags,
@@ -319,20 +313,18 @@ pub(crate) fn rw(call: Call<'_>) -> Answer {
         };
     }
     trace::begin(&iocb, &mut memory, flags, done_before);
-    if memory.is_empty() {
+    if ops.is_empty() {
         return iocb.answer(0);
     }
-    let mut request = Request::new(&iocb, &ops, flags, done_before, ctx);
-    let len = memory.len();
+    let mut request = Request::new(&ops, flags, done_before, ctx);
     if request.is_past_end() {
         return iocb.answer(0);
     }
-    if let Err(error) = admit(&mut request, &iocb, len) {
+    if let Err(error) = admit(&mut request, &iocb, ops.len()) {
         return iocb.refuse(error);
     }
     let iocb = iocb.begin_dio();
-    // CAST: Widening.
-    Iter::over(ops, request.pos, len as u64, request.begin, |iter| {
+    Iter::over(ops, request.begin, |iter| {
         decide_and_submit(&mut request, iocb, iter, &mut memory)
     })
 }
@@ -417,24 +409,22 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Dio>, Answer> {
         ctx,
     } = call;
     trace::begin(&iocb, &mut memory, flags, done_before);
-    let len = memory.len();
-    if len == 0 {
+    if ops.is_empty() {
         return Err(iocb.answer(0));
     }
     let prepared = match Prepared::<Dio>::new(ctx) {
         Ok(prepared) => prepared,
         Err(error) => return Err(iocb.refuse(error)),
     };
-    let mut request = Request::new(&iocb, &ops, flags, done_before, ctx);
+    let mut request = Request::new(&ops, flags, done_before, ctx);
     if request.is_past_end() {
         return Err(iocb.answer(0));
     }
-    if let Err(error) = admit(&mut request, &iocb, len) {
+    if let Err(error) = admit(&mut request, &iocb, ops.len()) {
         return Err(iocb.refuse(error));
     }
     let iocb = iocb.begin_dio();
-    // CAST: Widening.
-    Iter::over(ops, request.pos, len as u64, request.begin, |iter| {
+    Iter::over(ops, request.begin, |iter| {
         let pages = Pages::of(&memory);
         let submission = Submission::new(&mut request, iocb, pages, Some(prepared));
         match submit(submission, iter, &mut memory, None) {

@@ -192,16 +192,17 @@ unsafe fn zero(map: *mut bindings::iomap) {
 }
 
 impl Iter<'_> {
-    /// Runs `walk` with an iterator over `len` bytes at byte `pos` of the file.
+    /// Runs `walk` with an iterator over the range of `ops`.
     ///
     /// The file system gets `flags`, and `IOMAP_WRITE` if `ops` are for a write. There is no
     /// mapping before [`Iter::begin`]. File systems know the iterator by its address, so it stays
     /// on this stack frame and `walk` cannot keep it.
+    ///
+    /// A `walk` that returns before the last mapping has ended leaves the file system with what it
+    /// holds for that, which may be a lock. With `CONFIG_DEBUG_VFS` the kernel warns of it.
     #[inline(always)]
     pub fn over<R>(
         ops: MapOps<'_>,
-        pos: i64,
-        len: u64,
         flags: BeginFlags,
         walk: impl for<'i> FnOnce(&mut Iter<'i>) -> R,
     ) -> R {
@@ -221,16 +222,27 @@ impl Iter<'_> {
             zero(&raw mut (*iter).iomap);
             zero(&raw mut (*iter).srcmap);
             (&raw mut (*iter).inode).write(ops.inode().as_raw());
-            (&raw mut (*iter).pos).write(pos);
-            (&raw mut (*iter).len).write(len);
+            (&raw mut (*iter).pos).write(ops.pos());
+            // CAST: Widening.
+            (&raw mut (*iter).len).write(ops.len() as u64);
             (&raw mut (*iter).flags).write(flags.into_raw() | direction);
             (&raw mut (*iter).private).write(ops.private);
-            (&raw mut (*iter).iter_start_pos).write(pos);
+            (&raw mut (*iter).iter_start_pos).write(ops.pos());
             (&raw mut (*iter).status).write(0);
             (&raw mut (*iter).fbatch).write(ptr::null_mut());
         }
         // INVARIANT: This is what `iomap_iter()` starts from.
-        walk(&mut this)
+        let result = walk(&mut this);
+        if cfg!(CONFIG_DEBUG_VFS) && this.is_mapped() && this.has_end() {
+            crate::warn_on!(true);
+        }
+        result
+    }
+
+    /// Whether the file system does something at the end of a mapping.
+    fn has_end(&self) -> bool {
+        // SAFETY: The callbacks are valid by the invariants, and constant.
+        unsafe { (*self.ops).iomap_end.is_some() || (*self.ops).iomap_next.is_some() }
     }
 
     /// The `iomap_begin` callback, if the walk may call it without `iomap_iter()`: there is nothing
@@ -319,11 +331,9 @@ impl Iter<'_> {
     #[doc(alias = "iomap_end")]
     #[inline]
     pub fn end(&mut self, ctx: MaySleep) {
-        if self.begin_without_end().is_none()
-            && self.is_mapped()
-            && self.advance(self.remaining()).is_ok()
-        {
-            let _ = self.finish_and_begin(Ok(()), ctx);
+        if self.begin_without_end().is_none() && self.is_mapped() {
+            let status = self.advance(self.remaining());
+            let _ = self.finish_and_begin(status, ctx);
         }
     }
 

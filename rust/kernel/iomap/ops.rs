@@ -27,17 +27,18 @@
 //! /// # Safety
 //! ///
 //! /// All must be valid: `ops` during the call, `dio_ops` until the request is over. The caller holds
-//! /// the locks that `ops` needs.
+//! /// the locks that `ops` needs, and has checked `pos`.
 //! unsafe fn callbacks<'a>(
 //!     inode: &'a Inode,
 //!     memory: &IovIter<'_>,
+//!     pos: i64,
 //!     ops: *const bindings::iomap_ops,
 //!     dio_ops: *const bindings::iomap_dio_ops,
 //! ) -> (MapOps<'a>, DioOps) {
 //!     // SAFETY: Required of the caller.
 //!     unsafe {
 //!         (
-//!             MapOps::from_raw(ops, inode, core::ptr::null_mut(), memory),
+//!             MapOps::from_raw(ops, inode, core::ptr::null_mut(), pos, memory),
 //!             DioOps::from_raw(dio_ops),
 //!         )
 //!     }
@@ -56,37 +57,40 @@ use core::{
     ptr::NonNull, //
 };
 
-/// The callbacks that map ranges of a file for one transfer (`struct iomap_ops`), and the state
-/// they expect.
+/// The callbacks that map the range of one transfer (`struct iomap_ops`), and the state they
+/// expect.
 ///
 /// # Invariants
 ///
 /// For the duration of `'a` the callbacks are valid, `private` is what they expect to find in
 /// `iomap_iter.private`, and the locks are held that they need for direct I/O on `inode`: for a
-/// write if `write`, for a read otherwise.
+/// write if `write`, for a read otherwise. `pos` and `pos + len` are positions of a file.
 #[doc(alias = "iomap_ops")]
 pub struct MapOps<'a> {
     ops: NonNull<bindings::iomap_ops>,
     inode: &'a Inode,
     pub(super) private: *mut c_void,
+    pos: i64,
+    len: usize,
     write: bool,
 }
 
 impl<'a> MapOps<'a> {
-    /// Borrows the callbacks from C.
+    /// Borrows the callbacks from C, for the transfer of all of `memory` at byte `pos` of the file.
     ///
     /// The direction is that of `memory`: a write if it is a source.
     ///
     /// # Safety
     ///
     /// For the duration of the lifetime `ops` must point at valid callbacks, `private` be what they
-    /// expect, and the caller hold the locks on the inode that they need for direct I/O with
-    /// `memory`.
+    /// expect, and the caller hold the locks on the inode that they need for this transfer. The
+    /// range must be one that `rw_verify_area()` accepts: neither end of it is negative.
     #[inline(always)]
     pub unsafe fn from_raw(
         ops: *const bindings::iomap_ops,
         inode: &'a Inode,
         private: *mut c_void,
+        pos: i64,
         memory: &IovIter<'_>,
     ) -> Self {
         // INVARIANT: Required of the caller.
@@ -95,6 +99,8 @@ impl<'a> MapOps<'a> {
             ops: unsafe { NonNull::new_unchecked(ops.cast_mut()) },
             inode,
             private,
+            pos,
+            len: memory.len(),
             write: memory.is_source(),
         }
     }
@@ -103,6 +109,24 @@ impl<'a> MapOps<'a> {
     #[inline]
     pub fn inode(&self) -> &'a Inode {
         self.inode
+    }
+
+    /// Where the range begins in the file, in bytes.
+    #[inline]
+    pub fn pos(&self) -> i64 {
+        self.pos
+    }
+
+    /// The number of bytes of the range.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the range has no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Whether the request writes to the file.

@@ -651,26 +651,28 @@ mod cases {
             iomap_end: Some(count_end),
             ..pin_init::zeroed()
         };
-        let mut byte = 0u8;
+        let mut buffer = KVec::from_elem(0u8, 8192, GFP_KERNEL)?;
         let vec = bindings::kvec {
-            iov_base: (&raw mut byte).cast(),
-            iov_len: 1,
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
         };
         let memory = Opaque::<bindings::iov_iter>::zeroed();
         let source = Opaque::<bindings::iov_iter>::zeroed();
         // SAFETY: All of these live to the end of the test; the callbacks look at nothing else.
-        let (ops, mut source) = unsafe {
-            bindings::iov_iter_kvec(memory.get(), bindings::ITER_DEST, &vec, 1, 1);
+        let (memory, mut source, inode) = unsafe {
+            bindings::iov_iter_kvec(memory.get(), bindings::ITER_DEST, &vec, 1, 8192);
             bindings::iov_iter_kvec(source.get(), bindings::ITER_SOURCE, &vec, 1, 1);
-            let memory = IovIter::from_raw(memory.get());
-            let inode = Inode::from_raw(inode.get());
             (
-                MapOps::from_raw(&ops, inode, (&raw mut counts).cast(), &memory),
+                IovIter::from_raw(memory.get()),
                 IovIter::from_raw(source.get()),
+                Inode::from_raw(inode.get()),
             )
         };
+        let private = (&raw mut counts).cast();
+        // SAFETY: As above.
+        let ops = || unsafe { MapOps::from_raw(&ops, inode, private, 0, &memory) };
 
-        Iter::over(ops, 0, 8192, BeginFlags::DIRECT, |iter| {
+        Iter::over(ops(), BeginFlags::DIRECT, |iter| {
             assert!(matches!(iter.mapping(), Mapping::Hole));
             assert!(iter.begin(ctx())?);
             let Mapping::Inline(inline) = iter.mapping() else {
@@ -686,6 +688,15 @@ mod cases {
             Ok(())
         })?;
         assert_eq!((counts.begun, counts.ended), (1, 1));
+
+        // Whoever leaves a mapping is told, if this kernel checks for it.
+        let left = warnings(|| {
+            Iter::over(ops(), BeginFlags::DIRECT, |iter| {
+                assert!(iter.begin(ctx())?);
+                Ok(())
+            })
+        })?;
+        assert_eq!(left, c_int::from(cfg!(CONFIG_DEBUG_VFS)));
         Ok(())
     }
 
@@ -719,11 +730,11 @@ mod cases {
             let memory = IovIter::from_raw(memory.get());
             let inode = Inode::from_raw((*(*own.as_raw()).ki_filp).f_inode);
             let private = (&raw const *disk).cast_mut().cast();
-            let ops = MapOps::from_raw(&ops, inode, private, &memory);
+            let ops = MapOps::from_raw(&ops, inode, private, 0, &memory);
             (iocb(DioOps::from_raw(&dops))?, ops, memory)
         };
 
-        let submitter = Iter::over(ops, 0, 4096, BeginFlags::DIRECT, |iter| {
+        let submitter = Iter::over(ops, BeginFlags::DIRECT, |iter| {
             assert!(iter.begin(ctx())?);
             let Mapping::Mapped(extent) = iter.mapping() else {
                 return Err(EINVAL);

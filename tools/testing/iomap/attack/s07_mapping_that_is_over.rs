@@ -27,7 +27,7 @@ pub fn promise(
     private: *mut c_void,
     memory: &IovIter<'_>,
 ) {
-    let _ops = MapOps::from_raw(ops, inode, private, memory); //~ E0133 unsafe
+    let _ops = MapOps::from_raw(ops, inode, private, 0, memory); //~ E0133 unsafe
 }
 
 /// Other code cannot change the private data afterwards.
