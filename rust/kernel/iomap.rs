@@ -24,8 +24,8 @@
 //! * [`trace`]: the tracepoints of the direct I/O path.
 //!
 //! General parts lie where other subsystems look for them: bios, block devices and plugs in
-//! [`crate::block`], inodes in [`crate::fs`], the caller's memory in [`crate::iov`], and the proof
-//! that the context may sleep in [`crate::task`].
+//! [`crate::block`], inodes and the fields of a kiocb in [`crate::fs`], the caller's memory in
+//! [`crate::iov`], and the proof that the context may sleep in [`crate::task`].
 //!
 //! Lengths and positions are in bytes unless a name says sectors.
 //!
@@ -77,8 +77,8 @@
 //! 1. Take what C passes: the kiocb ([`kiocb::NewIocb`]), the memory ([`IovIter`]), the callbacks
 //!    ([`ops::MapOps`], [`ops::DioOps`]) and the flags ([`flags::CallerFlags`]). Each has a
 //!    `from_raw()` whose safety section is what C has to guarantee.
-//! 2. Write back or invalidate the page cache ([`kiocb::Iocb::write_and_wait`],
-//!    [`kiocb::Iocb::invalidate_pages`]), and count the request ([`kiocb::NewIocb::begin_dio`]).
+//! 2. Write back or invalidate the page cache ([`Kiocb::write_and_wait`],
+//!    [`Kiocb::invalidate_pages`]), and count the request ([`kiocb::NewIocb::begin_dio`]).
 //!    The types require that the count is given back.
 //! 3. Ask for the first mapping. If one bio can take all of the request, use a
 //!    [`bio_set::HeaderSet`]: [`alloc()`](bio_set::HeaderSet::alloc), `pin()`, and one of
@@ -99,6 +99,8 @@
 //! chooses by that: what may run where a bio ends, perhaps in an interrupt, has none.
 //!
 //! [`IovIter`]: crate::iov::IovIter
+//! [`Kiocb::write_and_wait`]: crate::fs::Kiocb::write_and_wait
+//! [`Kiocb::invalidate_pages`]: crate::fs::Kiocb::invalidate_pages
 //! [`MaySleep`]: crate::task::MaySleep
 
 pub mod bio;

@@ -153,7 +153,7 @@ fn settle_simple(request: Single<SimpleRead>, ctx: MaySleep) -> (DoneIocb, isize
     if decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
         let len = u64::from(read.size);
         iocb.inode()
-            .report_io_error(Failed::Read, iocb.pos(), len, error, ctx);
+            .report_io_error(Failed::Read, iocb.ki_pos(), len, error, ctx);
     }
     read.close(iocb, error)
 }
@@ -366,7 +366,7 @@ impl DioCompletion {
         ctx: MaySleep,
     ) -> (DoneIocb, isize) {
         let write = self.travel.transfer().is_write();
-        let (pos, size) = (iocb.pos(), self.size);
+        let (pos, size) = (iocb.ki_pos(), self.size);
         let error = errno(result);
         let flush = match self.travel.debt() {
             Some(debt) if debt.has(Owed::FLUSH) => Some(ctx),

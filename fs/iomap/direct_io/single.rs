@@ -36,6 +36,7 @@ use kernel::{
             MAX_VECS, //
         },
     },
+    fs::IocbFlags,
     iomap::{
         bio_set::{
             InFlight,
@@ -45,7 +46,6 @@ use kernel::{
         },
         flags::{
             CallerFlags,
-            IocbFlags,
             MapFlags, //
         },
         iter::{

@@ -29,12 +29,14 @@ use kernel::{
         bio::Pages,
         plug::plugged, //
     },
-    fs::inode::Inode,
+    fs::{
+        inode::Inode,
+        IocbFlags, //
+    },
     iomap::{
         flags::{
             BeginFlags,
             CallerFlags,
-            IocbFlags,
             MapFlags, //
         },
         iter::{

@@ -50,10 +50,7 @@
 //! ```
 
 use super::{
-    flags::{
-        IocbFlags,
-        MapFlags, //
-    },
+    flags::MapFlags,
     iter::Extent,
     kiocb::BusyIocb,
     ops::DioOps,
@@ -87,6 +84,7 @@ use crate::{
         },
     },
     error::to_result,
+    fs::IocbFlags,
     iov::IovIter,
     prelude::*,
     sync::atomic::{

@@ -119,7 +119,6 @@ macro_rules! from_raw {
 from_raw! {
     pub CallerFlags(u32);
     pub MapFlags(u16);
-    pub(super) IocbFlags(i32);
 }
 
 flag_word! {
@@ -237,30 +236,5 @@ flag_word! {
         /// The file system generates and checks integrity data itself.
         #[doc(alias = "IOMAP_F_INTEGRITY")]
         INTEGRITY = bindings::IOMAP_F_INTEGRITY,
-    }
-}
-
-flag_word! {
-    /// Flags of a kiocb (`ki_flags`).
-    ///
-    /// The caller of the request sets them. Direct I/O changes only [`IocbFlags::HIPRI`], which it
-    /// clears when nobody can poll for the request.
-    #[doc(alias = "ki_flags")]
-    pub struct IocbFlags(i32) {
-        /// The caller polls for the completion.
-        #[doc(alias = "IOCB_HIPRI")]
-        HIPRI = bindings::IOCB_HIPRI,
-        /// The data has to be stable when the write completes (`O_DSYNC`).
-        #[doc(alias = "IOCB_DSYNC")]
-        DSYNC = bindings::IOCB_DSYNC,
-        /// The data and all metadata have to be stable when the write completes (`O_SYNC`).
-        #[doc(alias = "IOCB_SYNC")]
-        SYNC = bindings::IOCB_SYNC,
-        /// Fail with `EAGAIN` instead of blocking.
-        #[doc(alias = "IOCB_NOWAIT")]
-        NOWAIT = bindings::IOCB_NOWAIT,
-        /// The write must not be torn (`RWF_ATOMIC`).
-        #[doc(alias = "IOCB_ATOMIC")]
-        ATOMIC = bindings::IOCB_ATOMIC,
     }
 }

@@ -10,7 +10,7 @@ use kernel::iomap::kiocb::{
 /// Completion consumes the kiocb.
 pub fn touched(iocb: DoneIocb) {
     iocb.complete(0);
-    let _pos = iocb.pos(); //~ E0382 iocb
+    let _pos = iocb.ki_pos(); //~ E0382 iocb
 }
 
 /// The result of a completed request cannot be returned.

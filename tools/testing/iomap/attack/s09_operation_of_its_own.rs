@@ -3,7 +3,7 @@
 
 use kernel::{
     block::bio::OpFlags,
-    iomap::flags::IocbFlags, //
+    fs::IocbFlags, //
 };
 
 /// The memory determines the operation; there is no flag for it.
@@ -26,5 +26,6 @@ pub fn polled() {
 
 /// The flags of a kiocb come from the kiocb.
 pub fn asked() {
-    let _flags = IocbFlags::from_raw(1); //~ E0624 from_raw
+    let _flags = IocbFlags::from_raw(1); //~ E0599 from_raw
+    let _flags = IocbFlags(1); //~ E0423 private
 }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an implementation of direct I/O asks of a kiocb.
+//!
+//! C headers: [`include/linux/fs.h`](srctree/include/linux/fs.h),
+//! [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h).
+
+use super::Kiocb;
+use crate::{
+    bindings,
+    error::to_result,
+    fs::inode::Inode,
+    iomap::flags::flag_word,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
+    task::MaySleep, //
+};
+
+flag_word! {
+    /// Flags of a kiocb (`ki_flags`).
+    ///
+    /// The caller of the request sets them. Direct I/O changes only [`IocbFlags::HIPRI`], which it
+    /// clears when nobody can poll for the request.
+    #[doc(alias = "ki_flags")]
+    pub struct IocbFlags(i32) {
+        /// The caller polls for the completion.
+        #[doc(alias = "IOCB_HIPRI")]
+        HIPRI = bindings::IOCB_HIPRI,
+        /// The data has to be stable when the write completes (`O_DSYNC`).
+        #[doc(alias = "IOCB_DSYNC")]
+        DSYNC = bindings::IOCB_DSYNC,
+        /// The data and all metadata have to be stable when the write completes (`O_SYNC`).
+        #[doc(alias = "IOCB_SYNC")]
+        SYNC = bindings::IOCB_SYNC,
+        /// Fail with `EAGAIN` instead of blocking.
+        #[doc(alias = "IOCB_NOWAIT")]
+        NOWAIT = bindings::IOCB_NOWAIT,
+        /// The write must not be torn (`RWF_ATOMIC`).
+        #[doc(alias = "IOCB_ATOMIC")]
+        ATOMIC = bindings::IOCB_ATOMIC,
+    }
+}
+
+/// Methods without a [`MaySleep`] argument work in any context.
+impl<T> Kiocb<'_, T> {
+    /// [`Kiocb::as_raw`], for any `T`.
+    #[inline]
+    fn raw(&self) -> *mut bindings::kiocb {
+        self.inner.as_ptr()
+    }
+
+    /// The flags (`ki_flags`), as they are now: polling may be switched off on the way.
+    #[doc(alias = "ki_flags")]
+    #[inline]
+    pub fn flags(&self) -> IocbFlags {
+        // SAFETY: The kiocb is valid by the invariants.
+        IocbFlags(unsafe { (*self.raw()).ki_flags })
+    }
+
+    /// Whether the caller waits for the result itself (`is_sync_kiocb()`).
+    ///
+    /// Otherwise `ki_complete()` may be called for the request, in any context.
+    #[doc(alias = "is_sync_kiocb")]
+    #[inline]
+    pub fn is_sync(&self) -> bool {
+        // SAFETY: The kiocb is valid by the invariants.
+        unsafe { (*self.raw()).ki_complete.is_none() }
+    }
+
+    /// Whether the data must be stable when the write completes (`iocb_is_dsync()`): the kiocb or
+    /// the inode says so.
+    #[doc(alias = "iocb_is_dsync")]
+    #[inline]
+    pub fn is_dsync(&self) -> bool {
+        // SAFETY: The kiocb and its file are valid by the invariants.
+        unsafe { bindings::iocb_is_dsync(self.raw()) }
+    }
+
+    /// The I/O priority of the request (`ki_ioprio`).
+    #[doc(alias = "ki_ioprio")]
+    #[inline]
+    pub fn ioprio(&self) -> u16 {
+        // SAFETY: The kiocb is valid by the invariants.
+        unsafe { (*self.raw()).ki_ioprio }
+    }
+
+    /// The inode of the file (`file_inode()`).
+    #[doc(alias = "file_inode")]
+    #[inline]
+    pub fn inode(&self) -> &Inode {
+        // SAFETY: The open file of a valid kiocb pins its inode.
+        unsafe { Inode::from_raw((*(*self.raw()).ki_filp).f_inode) }
+    }
+
+    /// Whether the file has any page in the page cache (`nrpages`).
+    ///
+    /// A snapshot: pages may come and go at once.
+    #[doc(alias = "nrpages")]
+    #[inline]
+    pub fn has_cached_pages(&self) -> bool {
+        // SAFETY: The file is open, so its mapping is valid; the count is a machine word.
+        unsafe {
+            let pages = &raw mut (*(*(*self.raw()).ki_filp).f_mapping).nrpages;
+            Atomic::from_ptr(pages).load(Relaxed) != 0
+        }
+    }
+
+    /// Whether the page cache of the file has nothing at all: no page, no shadow entry of an
+    /// evicted page, and no writeback error that was not reported yet.
+    ///
+    /// Writeback and invalidation of such a cache do nothing and cannot fail. A snapshot, as
+    /// [`Kiocb::has_cached_pages`].
+    #[inline(always)]
+    fn has_pristine_cache(&self) -> bool {
+        const ERRORS: c_ulong =
+            1 << bindings::mapping_flags_AS_EIO | 1 << bindings::mapping_flags_AS_ENOSPC;
+        // SAFETY: The file is open, so its mapping is valid; both are machine words.
+        let (head, flags) = unsafe {
+            let mapping = (*(*self.raw()).ki_filp).f_mapping;
+            (
+                Atomic::from_ptr(&raw mut (*mapping).i_pages.xa_head).load(Relaxed),
+                Atomic::from_ptr(&raw mut (*mapping).flags).load(Relaxed),
+            )
+        };
+        head.is_null() && flags & ERRORS == 0
+    }
+
+    /// Writes back dirty pages of the next `len` bytes and waits for them
+    /// (`kiocb_write_and_wait()`), so that a read from the device finds current data.
+    ///
+    /// Fails with `EAGAIN` if that would block a `NOWAIT` request, or with the error of the
+    /// writeback.
+    #[doc(alias = "kiocb_write_and_wait")]
+    #[inline]
+    pub fn write_and_wait(&self, len: usize, _ctx: MaySleep) -> Result {
+        if self.has_pristine_cache() {
+            return Ok(());
+        }
+        // SAFETY: The kiocb is valid, and the context may sleep.
+        to_result(unsafe { bindings::kiocb_write_and_wait(self.raw(), len) })
+    }
+
+    /// Writes back and then drops the cached pages of the next `len` bytes
+    /// (`kiocb_invalidate_pages()`), so that nobody reads old data from the cache after a write to
+    /// the device.
+    ///
+    /// Fails with `EAGAIN` if that would block a `NOWAIT` request, or with the error that kept a
+    /// page from being dropped.
+    #[doc(alias = "kiocb_invalidate_pages")]
+    #[inline]
+    pub fn invalidate_pages(&self, len: usize, _ctx: MaySleep) -> Result {
+        if self.has_pristine_cache() {
+            return Ok(());
+        }
+        // SAFETY: The kiocb is valid, and the context may sleep.
+        to_result(unsafe { bindings::kiocb_invalidate_pages(self.raw(), len) })
+    }
+}
