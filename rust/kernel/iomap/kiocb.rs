@@ -12,7 +12,7 @@
 //!   +--------------------> Answer <--------------+-------------------------+
 //! ```
 //!
-//! * [`Iocb`]: what can be asked of every stage.
+//! * [`Iocb`]: every stage is one; it dereferences to [`Kiocb`].
 //! * [`NewIocb`]: the request is being prepared, nothing depends on it yet.
 //! * [`BusyIocb`]: the request counts in `i_dio_count` of the inode. With [`DioOps`] the file
 //!   system is still to be told when the bios have ended.
