@@ -60,7 +60,10 @@ use kernel::{
         ops::DioOps,
         trace, //
     },
-    iov::IovIter,
+    iov::{
+        IovIter,
+        Mark, //
+    },
     prelude::*,
     task::MaySleep, //
 };
@@ -121,13 +124,14 @@ impl Plan {
 
 /// Submits all of a request as one bio, if the mapping at `place` and the memory allow that.
 ///
-/// Otherwise returns the kiocb, with all effects undone.
+/// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`.
 #[inline(always)]
-pub(super) fn start(
+pub(super) fn start<'m>(
     request: &Request<'_>,
     iocb: BusyIocb<DioOps>,
     place: &Place,
-    memory: &mut IovIter<'_>,
+    memory: &mut IovIter<'m>,
+    mark: Mark<'m>,
 ) -> Result<InFlight<DioCompletion>, BusyIocb<DioOps>> {
     let ctx = request.ctx;
     let inode = request.inode();
@@ -157,7 +161,6 @@ pub(super) fn start(
         }
     }
 
-    let mark = memory.mark();
     // A need for `MAX_VECS` segments may mean more than that, so treat it as too many.
     let wait = Wait::Allowed(ctx);
     let mut bio = match SINGLES.alloc(iocb, bdev, memory, plan.flags, MAX_VECS - 1, wait) {

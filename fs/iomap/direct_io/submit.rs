@@ -347,7 +347,7 @@ fn decide_and_submit(
         if first.is_err() {
             return Err((iocb, first));
         }
-        match single::start(request, iocb, iter, memory) {
+        match single::start(request, iocb, iter, memory, mark) {
             Ok(flight) => {
                 iter.end(ctx);
                 Ok(flight)
@@ -360,8 +360,10 @@ fn decide_and_submit(
         Err((iocb, first)) => return walk(request, iocb, iter, memory, first),
     };
     // CAST: The end of a request is a position.
-    let end = iter.pos().wrapping_add(iter.remaining() as i64);
-    request.rewind(memory, mark, end);
+    let end = || iter.pos().wrapping_add(iter.remaining() as i64);
+    if !request.is_write() {
+        request.rewind(memory, mark, end());
+    }
 
     let ended = if wait {
         flight.wait(ctx)
@@ -369,7 +371,7 @@ fn decide_and_submit(
         match flight.leave() {
             Ok(ended) => ended,
             Err(queued) => {
-                trace::queued(request.inode, || (end, 0));
+                trace::queued(request.inode, || (end(), 0));
                 return queued.answer();
             }
         }

@@ -158,8 +158,18 @@ pub struct Iter<'a> {
     place: Place,
     /// The callbacks of the file system.
     ops: *const bindings::iomap_ops,
+    asked: Asked,
     /// Invariant in the lifetime, so that no two iterators are of one type and could be swapped.
     _brand: PhantomData<Cell<&'a ()>>,
+}
+
+/// How the file system was asked for the first mapping.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    NotYet,
+    /// Without `iomap_iter()`: there is nothing to do at the end of a mapping.
+    Directly,
+    ByIter,
 }
 
 impl Deref for Iter<'_> {
@@ -209,6 +219,7 @@ impl Iter<'_> {
         let mut this = Iter {
             place: Place(Opaque::uninit()),
             ops: ops.as_raw(),
+            asked: Asked::NotYet,
             _brand: PhantomData,
         };
         let iter = this.as_raw();
@@ -272,10 +283,11 @@ impl Iter<'_> {
     #[doc(alias = "iomap_iter")]
     #[inline]
     pub fn begin(&mut self, ctx: MaySleep) -> Result<bool> {
-        let begin = match self.begin_without_end() {
-            Some(begin) if !self.is_mapped() => begin,
+        let begin = match (self.asked, self.begin_without_end()) {
+            (Asked::NotYet, Some(begin)) => begin,
             _ => return self.finish_and_begin(Ok(()), ctx),
         };
+        self.asked = Asked::Directly;
         let raw = self.as_raw();
         // SAFETY: The iterator and the callback are valid, and the context may sleep. The mapping
         // is zeroed.
@@ -318,7 +330,7 @@ impl Iter<'_> {
     #[doc(alias = "iomap_iter")]
     #[inline]
     pub fn next(&mut self, status: Result, ctx: MaySleep) -> Result<bool> {
-        if status.is_ok() && self.remaining() == 0 && self.begin_without_end().is_some() {
+        if status.is_ok() && self.remaining() == 0 && self.asked == Asked::Directly {
             return Ok(false);
         }
         self.finish_and_begin(status, ctx)
@@ -331,7 +343,7 @@ impl Iter<'_> {
     #[doc(alias = "iomap_end")]
     #[inline]
     pub fn end(&mut self, ctx: MaySleep) {
-        if self.begin_without_end().is_none() && self.is_mapped() {
+        if self.asked != Asked::Directly && self.is_mapped() {
             let status = self.advance(self.remaining());
             let _ = self.finish_and_begin(status, ctx);
         }
@@ -340,6 +352,9 @@ impl Iter<'_> {
     /// Calls `iomap_iter()`.
     #[doc(alias = "iomap_iter")]
     fn finish_and_begin(&mut self, status: Result, _ctx: MaySleep) -> Result<bool> {
+        if self.asked == Asked::NotYet {
+            self.asked = Asked::ByIter;
+        }
         // SAFETY: The iterator is valid and ours.
         unsafe {
             (*self.as_raw()).status = match status {
