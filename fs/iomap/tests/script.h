@@ -4,14 +4,17 @@
  * disk, and the events in between.
  *
  * A script consists of plain numbers.  It can be written by hand, drawn at random,
- * shrunk, and printed in the form in which it would be written.  Every number has a
+ * shrunk, and printed in a form that scripts/ may contain.  Every number has a
  * useful default of zero: an empty script is a synchronous read of 0 bytes at the
  * start of a file of 1 MiB with blocks of 4 KiB, on a disk whose bios all succeed.
  */
 #ifndef _IOMAP_TESTS_SCRIPT_H
 #define _IOMAP_TESTS_SCRIPT_H
 
-#include <linux/types.h>
+#include <linux/blk_types.h>
+#include <linux/fs.h>
+#include <linux/iomap.h>
+#include <linux/sizes.h>
 
 struct kunit;
 
@@ -152,9 +155,32 @@ struct script {
 
 #undef F
 
-/* The only mapping; the first step, in which bio 0 ends in a context. */
-#define MAP(...)	.maps = 1, .map = { { __VA_ARGS__ } }
-#define ENDS_IN(where)	.step = { { STEP_END, 0, CTX_##where } }
+/*
+ * What most scripts begin with: the function, the length of the request, and the result
+ * that is expected.
+ */
+#define READS(bytes, gives)	.op = OP_READ, .len = (bytes), .result = (gives)
+#define WRITES(bytes, gives)	.op = OP_WRITE, .len = (bytes), .result = (gives)
+#define SIMPLE(bytes, gives)	.op = OP_SIMPLE, .len = (bytes), .result = (gives)
+
+/* A request that must not wait or is polled for, and a disk that can do so. */
+#define NOWAIT			.ki_flags = IOCB_NOWAIT, .nowait = 1
+#define POLLED			.ki_flags = IOCB_HIPRI, .poll = 1
+#define IOENDS			.submit = SUBMIT_IOEND, .set = SET_IOEND
+#define STS(name)		((__force s64)BLK_STS_##name)
+
+/* All mappings, each in braces; the only one. */
+#define MAPS(...)							\
+	.maps = sizeof((struct script_map[]){ __VA_ARGS__ }) / sizeof(struct script_map), \
+	.map = { __VA_ARGS__ }
+#define MAP(...)		MAPS({ __VA_ARGS__ })
+
+/* All steps, each in braces; the only one, in which bio 0 ends in a context. */
+#define STEPS(...)		.step = { __VA_ARGS__ }
+#define ENDS_IN(where)		STEPS({ STEP_END, 0, CTX_##where })
+
+#define SHOWS(...)		.shows = { __VA_ARGS__ }
+#define NEVER(...)		.never = { __VA_ARGS__ }
 
 /* The implementation that executes the request. */
 enum impl {
@@ -199,7 +225,7 @@ extern const struct script completion_scripts[];
 extern const struct script simple_scripts[];
 extern const struct script difference_scripts[];
 
-/* Prints a script in the form in which it would be written. */
+/* Prints a script in a form that scripts/ may contain. */
 void script_print(const struct script *s);
 
 /* Prints two records up to the first difference, and then a few lines of both. */
