@@ -15,7 +15,6 @@
 #include <linux/sprintf.h>
 #include <linux/string.h>
 #include <trace/events/kmem.h>
-#include "script.h"
 #include "world.h"
 
 static struct {
@@ -156,15 +155,8 @@ void allocs_forget(void)
 
 void allocs_probes(bool on)
 {
-	if (on) {
-		register_trace_kmalloc(probe_kmalloc, NULL);
-		register_trace_kmem_cache_alloc(probe_kmem_cache_alloc, NULL);
-		register_trace_kfree(probe_kfree, NULL);
-		register_trace_kmem_cache_free(probe_kmem_cache_free, NULL);
-	} else {
-		unregister_trace_kmalloc(probe_kmalloc, NULL);
-		unregister_trace_kmem_cache_alloc(probe_kmem_cache_alloc, NULL);
-		unregister_trace_kfree(probe_kfree, NULL);
-		unregister_trace_kmem_cache_free(probe_kmem_cache_free, NULL);
-	}
+	PROBE(on, kmalloc, probe_kmalloc, NULL);
+	PROBE(on, kmem_cache_alloc, probe_kmem_cache_alloc, NULL);
+	PROBE(on, kfree, probe_kfree, NULL);
+	PROBE(on, kmem_cache_free, probe_kmem_cache_free, NULL);
 }

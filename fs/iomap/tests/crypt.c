@@ -13,7 +13,6 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
-#include "script.h"
 #include "world.h"
 
 struct crypt_inode {
