@@ -7,12 +7,8 @@
  * of unknown type.  It avoids the known differences between Rust and C, which
  * Documentation/rust/iomap.rst lists and named scripts show.
  */
-#include <linux/blk_types.h>
-#include <linux/fs.h>
-#include <linux/iomap.h>
 #include <linux/minmax.h>
 #include <linux/prandom.h>
-#include <linux/sizes.h>
 #include <linux/string.h>
 #include "generate.h"
 
@@ -32,11 +28,14 @@ static bool chance(struct rnd_state *r, u32 percent)
 	picks[below(r, ARRAY_SIZE(picks))];				\
 })
 
+/* @value is drawn only if it is taken. */
+#define MAYBE(r, percent, value)	(chance(r, percent) ? (value) : 0)
+
 static void generate_request(struct script *s, struct rnd_state *r)
 {
 	s->op = PICK(r, OP_READ, OP_READ, OP_WRITE, OP_WRITE, OP_WRITE, OP_SIMPLE);
 	s->blkbits = PICK(r, 0, 0, 0, 0, 10, 9, 13, 16);
-	s->lbs = chance(r, 20) ? 4096 : 0;
+	s->lbs = MAYBE(r, 20, 4096);
 	if (s->lbs && s->blkbits && s->blkbits < 12)
 		s->blkbits = 0;
 
@@ -50,61 +49,47 @@ static void generate_request(struct script *s, struct rnd_state *r)
 		s->len = PICK(r, 257, 300, 400) * 4096;
 	if (chance(r, 2))
 		s->len = 0;
-	if (chance(r, 3))
-		s->pos += PICK(r, 1, 8, 511);
-	if (chance(r, 3))
-		s->len += PICK(r, 1, 8, 511);
+	s->pos += MAYBE(r, 3, PICK(r, 1, 8, 511));
+	s->len += MAYBE(r, 3, PICK(r, 1, 8, 511));
 	s->len = min_t(s64, s->len, SZ_2M);
 
 	s->async = chance(r, 60);
 	s->split = chance(r, 15);
-	if (chance(r, 15))
-		s->ki_flags |= IOCB_NOWAIT;
+	s->ki_flags |= MAYBE(r, 15, IOCB_NOWAIT);
 	if (chance(r, 20) && s->op == OP_WRITE)
-		s->ki_flags |= IOCB_DSYNC | (chance(r, 30) ? IOCB_SYNC : 0);
+		s->ki_flags |= IOCB_DSYNC | MAYBE(r, 30, IOCB_SYNC);
 	if (chance(r, 4) && s->op == OP_WRITE)
 		s->ki_flags |= IOCB_ATOMIC;
-	if (chance(r, 12)) {
+	s->poll = chance(r, 12);
+	if (s->poll)
 		s->ki_flags |= IOCB_HIPRI;
-		s->poll = 1;
-	}
-	if (chance(r, 10))
-		s->dio_flags |= IOMAP_DIO_FORCE_WAIT;
-	if (chance(r, 8))
-		s->dio_flags |= IOMAP_DIO_OVERWRITE_ONLY;
-	if (chance(r, 25))
-		s->dio_flags |= IOMAP_DIO_PARTIAL;
+	s->dio_flags |= MAYBE(r, 10, IOMAP_DIO_FORCE_WAIT);
+	s->dio_flags |= MAYBE(r, 8, IOMAP_DIO_OVERWRITE_ONLY);
+	s->dio_flags |= MAYBE(r, 25, IOMAP_DIO_PARTIAL);
 	/* C hangs if the submitter waits for a polled request (see is_waited_for()). */
 	if (s->async && s->ki_flags & IOCB_HIPRI)
 		s->dio_flags &= ~(IOMAP_DIO_FORCE_WAIT | IOMAP_DIO_PARTIAL);
-	if (chance(r, 8))
-		s->dio_flags |= IOMAP_DIO_FSBLOCK_ALIGNED;
-	if (chance(r, 15))
-		s->dio_flags |= IOMAP_DIO_BOUNCE;
-	if (chance(r, 15))
-		s->done_before = PICK(r, 1, 4096, 1 << 20);
+	s->dio_flags |= MAYBE(r, 8, IOMAP_DIO_FSBLOCK_ALIGNED);
+	s->dio_flags |= MAYBE(r, 15, IOMAP_DIO_BOUNCE);
+	s->done_before = MAYBE(r, 15, PICK(r, 1, 4096, 1 << 20));
 	s->private = chance(r, 30);
-	if (chance(r, 10))
-		s->ioprio = PICK(r, 0x2004, 0x4000);
+	s->ioprio = MAYBE(r, 10, PICK(r, 0x2004, 0x4000));
 }
 
 static void generate_memory(struct script *s, struct rnd_state *r)
 {
 	s->mem = below(r, NR_MEM);
-	if (chance(r, 30))
-		s->skew = PICK(r, 512, 1024, 4, 8, 2048, 4092) & ~3;
-	if (chance(r, 3))
-		s->skew |= 1;
+	s->skew = MAYBE(r, 30, PICK(r, 512, 1024, 4, 8, 2048, 4092) & ~3);
+	s->skew |= MAYBE(r, 3, 1);
 	if (s->mem != MEM_UBUF && chance(r, 60))
 		s->seg = PICK(r, 512, 1024, 4096, 4096, 8192, 1536, 65536);
 	if (s->mem == MEM_IOVEC && s->seg && chance(r, 10)) {
 		s->odd_seg = PICK(r, 1, 2, 5);
 		s->dma = 7;
 	}
-	if (s->mem == MEM_BVEC && s->skew) {
-		/* Registered buffers are aligned for the disk. */
+	/* Registered buffers are aligned for the disk. */
+	if (s->mem == MEM_BVEC)
 		s->skew &= ~511;
-	}
 	if (s->mem == MEM_UBUF || (s->mem == MEM_IOVEC && !s->odd_seg)) {
 		if (chance(r, 8))
 			s->fault = PICK(r, 1, 512, 4096, 6144, 8192, 12288, 20480);
@@ -138,19 +123,13 @@ static void generate_file(struct script *s, struct rnd_state *r)
 	}
 	if (s->size == 0 && chance(r, 10))
 		s->size = EMPTY;
-	if (chance(r, 20))
-		s->cached = below(r, 16);
-	if (chance(r, 10))
-		s->dirty = below(r, 8);
-	if (chance(r, 5))
-		s->stuck = below(r, 8);
-	if (chance(r, 4))
-		s->wb_error = PICK(r, -EIO, -ENOSPC);
-	if (chance(r, 10))
-		s->fsync_error = -EIO;
+	s->cached = MAYBE(r, 20, below(r, 16));
+	s->dirty = MAYBE(r, 10, below(r, 8));
+	s->stuck = MAYBE(r, 5, below(r, 8));
+	s->wb_error = MAYBE(r, 4, PICK(r, -EIO, -ENOSPC));
+	s->fsync_error = MAYBE(r, 10, -EIO);
 	s->is_sync = chance(r, 5);
-	if (chance(r, 10))
-		s->hint = below(r, 6);
+	s->hint = MAYBE(r, 10, below(r, 6));
 	s->fresh_wq = chance(r, 2);
 
 	s->cache = chance(r, 50);
@@ -189,10 +168,8 @@ static void generate_maps(struct script *s, struct rnd_state *r)
 			       MAP_UNWRITTEN, MAP_HOLE, MAP_INLINE);
 		if (m->type == MAP_HOLE && write && !chance(r, 5))
 			m->type = MAP_UNWRITTEN;
-		if (chance(r, 1))
-			m->type = MAP_DELALLOC;
-		if (chance(r, 1))
-			m->type = MAP_UNKNOWN;
+		m->type = chance(r, 1) ? MAP_DELALLOC : m->type;
+		m->type = chance(r, 1) ? MAP_UNKNOWN : m->type;
 		if (m->type == MAP_INLINE) {
 			/* Inline data fits in one page. */
 			if (s->pos + s->len > 4096 || s->blkbits > 12 || s->size > 4096)
@@ -214,21 +191,18 @@ static void generate_maps(struct script *s, struct rnd_state *r)
 			m->flags |= IOMAP_F_NEW;
 		if (write && chance(r, 15))
 			m->flags |= IOMAP_F_SHARED;
-		if (chance(r, 10))
-			m->flags |= IOMAP_F_DIRTY;
+		m->flags |= MAYBE(r, 10, IOMAP_F_DIRTY);
 		if (s->pi && chance(r, 50))
 			m->flags |= IOMAP_F_INTEGRITY;
 		if (s->ki_flags & IOCB_ATOMIC && chance(r, 60)) {
 			m->flags |= IOMAP_F_ATOMIC_BIO;
 			s->atomic = SZ_1M;
 		}
-		if (chance(r, 4))
-			m->flags |= PICK(r, IOMAP_F_MERGED, IOMAP_F_BOUNDARY, IOMAP_F_PRIVATE,
-					 IOMAP_F_XATTR);
-		if (chance(r, 6))
-			m->error = PICK(r, -EIO, -EAGAIN, -ENOTBLK, -ENOSPC, -ENOPROTOOPT, -EFAULT);
-		if (chance(r, 6))
-			m->end = PICK(r, -EIO, -ENOTBLK, -EAGAIN, 1, 512);
+		m->flags |= MAYBE(r, 4, PICK(r, IOMAP_F_MERGED, IOMAP_F_BOUNDARY, IOMAP_F_PRIVATE,
+					     IOMAP_F_XATTR));
+		m->error = MAYBE(r, 6, PICK(r, -EIO, -EAGAIN, -ENOTBLK, -ENOSPC, -ENOPROTOOPT,
+					    -EFAULT));
+		m->end = MAYBE(r, 6, PICK(r, -EIO, -ENOTBLK, -EAGAIN, 1, 512));
 		m->src = chance(r, 5);
 		if (is_waited_for(s)) {
 			m->error = m->error == -ENOTBLK ? -EIO : m->error;
@@ -264,21 +238,17 @@ static void generate_answers(struct script *s, struct rnd_state *r)
 		s->set = s->submit == SUBMIT_IOEND ? SET_IOEND : below(r, NR_SET);
 	}
 
-	if (chance(r, 40))
-		s->at_once = chance(r, 50) ? -1 : below(r, 16);
+	s->at_once = MAYBE(r, 40, chance(r, 50) ? U32_MAX : below(r, 16));
 	s->at_ctx = below(r, NR_CTX);
-	if (chance(r, 25))
-		s->fail = BIT_ULL(below(r, 4));
+	s->fail = MAYBE(r, 25, BIT_ULL(below(r, 4)));
 	if (s->fail)
-		s->status = (__force s64)PICK(r, 0, 0, (__force s64)BLK_STS_NOSPC,
-				(__force s64)BLK_STS_AGAIN, (__force s64)BLK_STS_MEDIUM,
-				(__force s64)BLK_STS_RESOURCE);
+		s->status = PICK(r, 0, 0, STS(NOSPC), STS(AGAIN), STS(MEDIUM), STS(RESOURCE));
 	if (s->fail && chance(r, 30)) {
 		s->fail2 = BIT_ULL(below(r, 4));
-		s->status2 = (__force s64)BLK_STS_TIMEOUT;
+		s->status2 = STS(TIMEOUT);
 	}
 
-	n = chance(r, 60) ? below(r, SCRIPT_STEPS) : 0;
+	n = MAYBE(r, 60, below(r, SCRIPT_STEPS));
 	for (i = 0; i < n; i++) {
 		struct script_step *step = &s->step[i];
 
@@ -333,6 +303,11 @@ void script_generate(struct script *s, u64 seed)
 	generate_answers(s, &r);
 }
 
+static bool is_interrupt(s64 ctx)
+{
+	return ctx == CTX_SOFTIRQ || ctx == CTX_HARDIRQ;
+}
+
 /* Excludes what no caller, file system or disk does, and the known differences. */
 static bool makes_sense(const struct script *s)
 {
@@ -359,9 +334,8 @@ static bool makes_sense(const struct script *s)
 	if (s->fail_alloc && (s->set != SET_OWN || s->op == OP_SIMPLE))
 		return false;
 	for (unsigned int i = 0; i < SCRIPT_STEPS; i++)
-		contexts |= s->step[i].ctx == CTX_SOFTIRQ || s->step[i].ctx == CTX_HARDIRQ;
-	contexts |= s->at_ctx == CTX_SOFTIRQ || s->at_ctx == CTX_HARDIRQ;
-	contexts |= !!(s->ki_flags & IOCB_HIPRI);
+		contexts |= is_interrupt(s->step[i].ctx);
+	contexts |= is_interrupt(s->at_ctx) || s->ki_flags & IOCB_HIPRI;
 	if (contexts && s->dio_flags & IOMAP_DIO_BOUNCE && s->submit != SUBMIT_IOEND)
 		return false;
 	for (unsigned int i = 0; i < s->maps; i++) {
@@ -389,29 +363,26 @@ static bool try(struct script *s, const struct script *changed,
 static bool shrink_number(struct script *s, struct script *t, s64 *number,
 		bool (*fails)(const struct script *s))
 {
-	s64 old;
-
 	*t = *s;
-	old = *number;
 
+	const s64 old = *number;
 	const s64 tries[] = { 0, old / 2, old & ~4095LL, old & ~511LL, old - 4096, old - 512 };
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(tries); i++) {
-		if (tries[i] < 0 || tries[i] >= old)
+		/* Of a negative number only zero is smaller. */
+		if (old < 0 ? i > 0 : tries[i] < 0 || tries[i] >= old)
 			continue;
 		*number = tries[i];
 		if (try(s, t, fails))
 			return true;
 		*number = old;
 	}
-	if (old < 0) {
-		*number = 0;
-		if (try(s, t, fails))
-			return true;
-		*number = old;
-	}
 	return false;
 }
+
+#define REMOVE(array, i)						\
+	(memmove(&array[i], &array[(i) + 1], (ARRAY_SIZE(array) - 1 - (i)) * sizeof(array[0])), \
+	 memset(&array[ARRAY_SIZE(array) - 1], 0, sizeof(array[0])))
 
 static bool shrink_once(struct script *s, bool (*fails)(const struct script *s))
 {
@@ -421,14 +392,12 @@ static bool shrink_once(struct script *s, bool (*fails)(const struct script *s))
 
 	for (unsigned int i = 0; i < SCRIPT_STEPS && s->step[i].what; i++) {
 		t = *s;
-		memmove(&t.step[i], &t.step[i + 1], (SCRIPT_STEPS - 1 - i) * sizeof(t.step[0]));
-		memset(&t.step[SCRIPT_STEPS - 1], 0, sizeof(t.step[0]));
+		REMOVE(t.step, i);
 		better |= try(s, &t, fails);
 	}
 	for (unsigned int i = 0; i < s->maps; i++) {
 		t = *s;
-		memmove(&t.map[i], &t.map[i + 1], (SCRIPT_MAPS - 1 - i) * sizeof(t.map[0]));
-		memset(&t.map[SCRIPT_MAPS - 1], 0, sizeof(t.map[0]));
+		REMOVE(t.map, i);
 		t.maps--;
 		better |= try(s, &t, fails);
 	}
