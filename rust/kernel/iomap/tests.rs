@@ -41,6 +41,7 @@ use crate::{
     bindings,
     block::bio::{
         Bio,
+        Empty,
         OpFlags,
         Pages, //
     },
@@ -225,24 +226,72 @@ impl Operations for Fickle {
     }
 }
 
-/// How often a file system was called.
-#[derive(Default)]
-struct Counts {
-    begun: u32,
-    ended: u32,
+/// Memory of the kernel, with an iterator.
+struct Memory {
+    bytes: KVec<u8>,
+    vec: bindings::kvec,
+    iter: Opaque<bindings::iov_iter>,
 }
 
-/// What is behind the mapping that a file system is asked to fill in.
-fn counts(map: *mut bindings::iomap) -> *mut Counts {
-    // SAFETY: The mapping is that of an iterator.
-    unsafe {
-        (*crate::container_of!(map, bindings::iomap_iter, iomap))
-            .private
-            .cast()
+impl Memory {
+    fn new(byte: u8, len: usize) -> Result<Self> {
+        let mut bytes = KVec::from_elem(byte, len, GFP_KERNEL)?;
+        Ok(Self {
+            vec: bindings::kvec {
+                iov_base: bytes.as_mut_ptr().cast(),
+                iov_len: len,
+            },
+            bytes,
+            iter: Opaque::zeroed(),
+        })
+    }
+
+    fn iter(&mut self, direction: u32) -> IovIter<'_> {
+        // SAFETY: The bytes, the vector and the iterator are ours, and borrowed as long.
+        unsafe {
+            bindings::iov_iter_kvec(self.iter.get(), direction, &self.vec, 1, self.vec.iov_len);
+            IovIter::from_raw(self.iter.get())
+        }
     }
 }
 
-unsafe extern "C" fn count_begin(
+/// A bio that will not be submitted, so that it needs no device.
+fn new_bio(
+    bdev: *mut bindings::block_device,
+    op: u32,
+    set: *mut bindings::bio_set,
+) -> Result<Bio<Empty>> {
+    // SAFETY: The callers keep the device and the set, and nobody else knows of a new bio.
+    unsafe {
+        let raw = bindings::bio_alloc_bioset(bdev, 1, op, GFP_KERNEL.as_raw(), set);
+        Ok(Bio::from_raw(NonNull::new(raw).ok_or(ENOMEM)?))
+    }
+}
+
+/// How often a file system was called, and the device of its mappings; without one they are inline.
+#[derive(Default)]
+struct FileSystem {
+    begun: u32,
+    ended: u32,
+    bdev: Option<NonNull<bindings::block_device>>,
+}
+
+impl FileSystem {
+    /// Whose mapping this is.
+    ///
+    /// # Safety
+    ///
+    /// The mapping must be that of an iterator whose private data are a file system.
+    unsafe fn of<'a>(map: *mut bindings::iomap) -> &'a mut Self {
+        // SAFETY: Required of the caller.
+        unsafe {
+            let iter = crate::container_of!(map, bindings::iomap_iter, iomap);
+            &mut *(*iter).private.cast()
+        }
+    }
+}
+
+unsafe extern "C" fn begin(
     _inode: *mut bindings::inode,
     pos: bindings::loff_t,
     _len: bindings::loff_t,
@@ -250,18 +299,24 @@ unsafe extern "C" fn count_begin(
     map: *mut bindings::iomap,
     _srcmap: *mut bindings::iomap,
 ) -> c_int {
-    // SAFETY: The private data of the iterator are the counts; the mapping is to be filled in.
+    // SAFETY: So it is in these tests; the mapping is to be filled in.
     unsafe {
-        (*counts(map)).begun += 1;
-        (*map).type_ = bindings::IOMAP_INLINE as u16;
+        let fs = FileSystem::of(map);
+        fs.begun += 1;
         (*map).offset = pos;
         (*map).length = 4096;
-        (*map).inline_data = map.cast();
+        if let Some(bdev) = fs.bdev {
+            (*map).type_ = bindings::IOMAP_MAPPED as u16;
+            (*map).bdev = bdev.as_ptr();
+        } else {
+            (*map).type_ = bindings::IOMAP_INLINE as u16;
+            (*map).inline_data = map.cast();
+        }
     }
     0
 }
 
-unsafe extern "C" fn count_end(
+unsafe extern "C" fn end_mapping(
     _inode: *mut bindings::inode,
     _pos: bindings::loff_t,
     _len: bindings::loff_t,
@@ -269,8 +324,8 @@ unsafe extern "C" fn count_end(
     _flags: c_uint,
     map: *mut bindings::iomap,
 ) -> c_int {
-    // SAFETY: As in `count_begin`.
-    unsafe { (*counts(map)).ended += 1 };
+    // SAFETY: As in `begin`.
+    unsafe { FileSystem::of(map).ended += 1 };
     0
 }
 
@@ -314,26 +369,6 @@ impl Disk {
         }
         Ok(disk)
     }
-}
-
-#[cfg(not(CONFIG_BLK_CGROUP))]
-unsafe extern "C" fn disk_begin(
-    _inode: *mut bindings::inode,
-    pos: bindings::loff_t,
-    _len: bindings::loff_t,
-    _flags: c_uint,
-    map: *mut bindings::iomap,
-    _srcmap: *mut bindings::iomap,
-) -> c_int {
-    // SAFETY: The private data of the iterator are the disk; the mapping is to be filled in.
-    unsafe {
-        let disk: *const Disk = counts(map).cast();
-        (*map).type_ = bindings::IOMAP_MAPPED as u16;
-        (*map).offset = pos;
-        (*map).length = 4096;
-        (*map).bdev = (*disk).bdev.get();
-    }
-    0
 }
 
 // SAFETY: No bio of such a request is submitted.
@@ -514,16 +549,8 @@ mod cases {
 
     #[test]
     fn iterators_are_cut_and_restored() -> Result {
-        let mut buffer = KVec::from_elem(0xffu8, 4096, GFP_KERNEL)?;
-        let vec = bindings::kvec {
-            iov_base: buffer.as_mut_ptr().cast(),
-            iov_len: buffer.len(),
-        };
-        let raw = Opaque::<bindings::iov_iter>::zeroed();
-        // SAFETY: The iterator and the vector are valid for writes and live to the end of the test.
-        unsafe { bindings::iov_iter_kvec(raw.get(), bindings::ITER_DEST, &vec, 1, 4096) };
-        // SAFETY: As above.
-        let mut memory = unsafe { IovIter::from_raw(raw.get()) };
+        let mut buffer = Memory::new(0xff, 4096)?;
+        let mut memory = buffer.iter(bindings::ITER_DEST);
 
         assert!(!memory.is_source() && !memory.is_user_backed());
         let start = memory.mark();
@@ -556,27 +583,15 @@ mod cases {
         assert_eq!(memory.len(), 4096);
         assert_eq!(memory.zero(u64::MAX, ctx()), 4096);
         assert!(memory.is_empty());
-        assert!(buffer.iter().all(|&byte| byte == 0));
+        assert!(buffer.bytes.iter().all(|&byte| byte == 0));
         Ok(())
     }
 
     #[test]
     fn marks_of_others_are_ignored() -> Result {
-        let mut buffer = KVec::from_elem(0u8, 1024, GFP_KERNEL)?;
-        let vec = bindings::kvec {
-            iov_base: buffer.as_mut_ptr().cast(),
-            iov_len: buffer.len(),
-        };
-        let (one, other) = (
-            Opaque::<bindings::iov_iter>::zeroed(),
-            Opaque::<bindings::iov_iter>::zeroed(),
-        );
-        // SAFETY: The iterators and the vector are valid for writes and live to the end of the test.
-        let (mut one, other) = unsafe {
-            bindings::iov_iter_kvec(one.get(), bindings::ITER_DEST, &vec, 1, 512);
-            bindings::iov_iter_kvec(other.get(), bindings::ITER_DEST, &vec, 1, 1024);
-            (IovIter::from_raw(one.get()), IovIter::from_raw(other.get()))
-        };
+        let (mut one, mut other) = (Memory::new(0, 512)?, Memory::new(0, 1024)?);
+        let mut one = one.iter(bindings::ITER_DEST);
+        let other = other.iter(bindings::ITER_DEST);
         assert_eq!(one.zero(256, ctx()), 256);
         one.rewind(other.mark(), 0);
         assert_eq!(one.len(), 256);
@@ -588,22 +603,8 @@ mod cases {
     fn zeroes_fit_their_bio() -> Result {
         assert_eq!(Bio::zero_vecs(u32::MAX).err(), Some(EINVAL));
         assert_eq!(Bio::zero_vecs(0)?, 1);
-        let bio = || {
-            // SAFETY: A bio that will not be submitted needs no device. The bio set is there since
-            // boot, and nobody else knows of a new bio.
-            unsafe {
-                let raw = bindings::bio_alloc_bioset(
-                    ptr::null_mut(),
-                    1,
-                    bindings::req_op_REQ_OP_WRITE,
-                    GFP_KERNEL.as_raw(),
-                    &raw mut bindings::fs_bio_set,
-                );
-                NonNull::new(raw)
-                    .map(|raw| Bio::from_raw(raw))
-                    .ok_or(ENOMEM)
-            }
-        };
+        let set = &raw mut bindings::fs_bio_set;
+        let bio = || new_bio(ptr::null_mut(), bindings::req_op_REQ_OP_WRITE, set);
         assert_eq!(bio()?.zero(512)?.size(), 512);
         assert_eq!(bio()?.zero(u32::MAX).err(), Some(EINVAL));
         Ok(())
@@ -615,9 +616,8 @@ mod cases {
     fn bios_are_protected_once() -> Result {
         let disk = Disk::new()?;
         for op in [bindings::req_op_REQ_OP_READ, bindings::req_op_REQ_OP_WRITE] {
-            // SAFETY: The disk lives to the end of the test, and the bio is not submitted. The bio
-            // set is there since boot, and nobody else knows of a new bio.
-            let mut bio = unsafe {
+            // SAFETY: Nobody else knows of the disk.
+            unsafe {
                 (*disk.queue.get()).limits.integrity = bindings::blk_integrity {
                     csum_type: bindings::blk_integrity_checksum_BLK_INTEGRITY_CSUM_CRC,
                     metadata_size: 8,
@@ -625,11 +625,9 @@ mod cases {
                     pi_tuple_size: 8,
                     ..pin_init::zeroed()
                 };
-                let (bdev, gfp) = (disk.bdev.get(), GFP_KERNEL.as_raw());
-                let set = &raw mut bindings::fs_bio_set;
-                let raw = bindings::bio_alloc_bioset(bdev, 1, op, gfp, set);
-                Bio::from_raw(NonNull::new(raw).ok_or(ENOMEM)?).zero(512)?
-            };
+            }
+            let set = &raw mut bindings::fs_bio_set;
+            let mut bio = new_bio(disk.bdev.get(), op, set)?.zero(512)?;
             // SAFETY: The bio is ours.
             let data = |bio: &Bio<_>| unsafe { (*bio.as_raw()).bi_integrity };
             bio.protect(ctx());
@@ -645,32 +643,21 @@ mod cases {
     #[test]
     fn mappings_end_once() -> Result {
         let inode = KBox::new(Opaque::<bindings::inode>::zeroed(), GFP_KERNEL)?;
-        let mut counts = Counts::default();
+        let mut fs = FileSystem::default();
         let ops = bindings::iomap_ops {
-            iomap_begin: Some(count_begin),
-            iomap_end: Some(count_end),
+            iomap_begin: Some(begin),
+            iomap_end: Some(end_mapping),
             ..pin_init::zeroed()
         };
-        let mut buffer = KVec::from_elem(0u8, 8192, GFP_KERNEL)?;
-        let vec = bindings::kvec {
-            iov_base: buffer.as_mut_ptr().cast(),
-            iov_len: buffer.len(),
-        };
-        let memory = Opaque::<bindings::iov_iter>::zeroed();
-        let source = Opaque::<bindings::iov_iter>::zeroed();
+        let (mut memory, mut source) = (Memory::new(0, 8192)?, Memory::new(0, 1)?);
+        let memory = memory.iter(bindings::ITER_DEST);
+        let mut source = source.iter(bindings::ITER_SOURCE);
+        let private = (&raw mut fs).cast();
         // SAFETY: All of these live to the end of the test; the callbacks look at nothing else.
-        let (memory, mut source, inode) = unsafe {
-            bindings::iov_iter_kvec(memory.get(), bindings::ITER_DEST, &vec, 1, 8192);
-            bindings::iov_iter_kvec(source.get(), bindings::ITER_SOURCE, &vec, 1, 1);
-            (
-                IovIter::from_raw(memory.get()),
-                IovIter::from_raw(source.get()),
-                Inode::from_raw(inode.get()),
-            )
+        let ops = || unsafe {
+            let inode = Inode::from_raw(inode.get());
+            MapOps::from_raw(&ops, inode, private, 0, &memory)
         };
-        let private = (&raw mut counts).cast();
-        // SAFETY: As above.
-        let ops = || unsafe { MapOps::from_raw(&ops, inode, private, 0, &memory) };
 
         Iter::over(ops(), BeginFlags::DIRECT, |iter| {
             assert!(matches!(iter.mapping(), Mapping::Hole));
@@ -687,7 +674,7 @@ mod cases {
             iter.end(ctx());
             Ok(())
         })?;
-        assert_eq!((counts.begun, counts.ended), (1, 1));
+        assert_eq!((fs.begun, fs.ended), (1, 1));
 
         // Whoever leaves a mapping is told, if this kernel checks for it.
         let left = warnings(|| {
@@ -708,30 +695,27 @@ mod cases {
         let disk = Disk::new()?;
         let set = KBox::new(Opaque::<bindings::bio_set>::zeroed(), GFP_KERNEL)?;
         let ops = bindings::iomap_ops {
-            iomap_begin: Some(disk_begin),
+            iomap_begin: Some(begin),
             ..pin_init::zeroed()
         };
         let dops = bindings::iomap_dio_ops {
             bio_set: set.get(),
             ..pin_init::zeroed()
         };
-        let mut buffer = KVec::from_elem(0u8, 4096, GFP_KERNEL)?;
-        let vec = bindings::kvec {
-            iov_base: buffer.as_mut_ptr().cast(),
-            iov_len: buffer.len(),
+        let mut fs = FileSystem {
+            bdev: NonNull::new(disk.bdev.get()),
+            ..FileSystem::default()
         };
-        let memory = Opaque::<bindings::iov_iter>::zeroed();
+        let mut memory = Memory::new(0, 4096)?;
+        let mut memory = memory.iter(bindings::ITER_SOURCE);
         let own = iocb(DioOps::none())?;
         // SAFETY: All of these live to the end of the test, where the bio set is not used any more.
-        let (other, ops, mut memory) = unsafe {
+        let (other, ops) = unsafe {
             let flags = bindings::BIOSET_NEED_BVECS as c_int;
             to_result(bindings::bioset_init(set.get(), 1, 0, flags))?;
-            bindings::iov_iter_kvec(memory.get(), bindings::ITER_SOURCE, &vec, 1, 4096);
-            let memory = IovIter::from_raw(memory.get());
             let inode = Inode::from_raw((*(*own.as_raw()).ki_filp).f_inode);
-            let private = (&raw const *disk).cast_mut().cast();
-            let ops = MapOps::from_raw(&ops, inode, private, 0, &memory);
-            (iocb(DioOps::from_raw(&dops))?, ops, memory)
+            let ops = MapOps::from_raw(&ops, inode, (&raw mut fs).cast(), 0, &memory);
+            (iocb(DioOps::from_raw(&dops))?, ops)
         };
 
         let submitter = Iter::over(ops, BeginFlags::DIRECT, |iter| {
@@ -755,14 +739,9 @@ mod cases {
             // The end of this bio would take it for a bounced one.
             let bio = template.pin(submitter.iocb(), 0, &mut memory, 4096)?;
             assert_eq!(template.submit(bio, &submitter, 0).err(), Some(EINVAL));
-            // SAFETY: As in `zeroes_fit_their_bio`; this one is of another bio set.
-            let bio = unsafe {
-                let op = bindings::req_op_REQ_OP_WRITE;
-                let gfp = GFP_KERNEL.as_raw();
-                let raw = bindings::bio_alloc_bioset(ptr::null_mut(), 1, op, gfp, set.get());
-                Bio::from_raw(NonNull::new(raw).ok_or(ENOMEM)?)
-            };
-            let bio = bio.zero(512)?;
+            // This one is of another bio set.
+            let op = bindings::req_op_REQ_OP_WRITE;
+            let bio = new_bio(ptr::null_mut(), op, set.get())?.zero(512)?;
             assert_eq!(template.submit(bio, &submitter, 0).err(), Some(EINVAL));
             Ok(submitter)
         })?;
@@ -797,17 +776,11 @@ mod cases {
     }
 
     #[test]
-    fn iterators_know_their_direction() {
-        let vec = bindings::kvec {
-            iov_base: core::ptr::null_mut(),
-            iov_len: 0,
-        };
-        let raw = Opaque::<bindings::iov_iter>::zeroed();
-        // SAFETY: An empty iterator is valid.
-        unsafe { bindings::iov_iter_kvec(raw.get(), bindings::ITER_SOURCE, &vec, 1, 0) };
-        // SAFETY: As above.
-        let mut memory = unsafe { IovIter::from_raw(raw.get()) };
+    fn iterators_know_their_direction() -> Result {
+        let mut memory = Memory::new(0, 0)?;
+        let mut memory = memory.iter(bindings::ITER_SOURCE);
         assert!(memory.is_source());
         assert_eq!(memory.zero(1, ctx()), 0);
+        Ok(())
     }
 }
