@@ -97,51 +97,39 @@ mod cases {
 
     #[test]
     fn plans_of_writes() {
-        let nothing = Owed::NOTHING;
-        // All mappings with all durabilities and both kinds of device.
-        for unwritten in [false, true] {
-            for new in [false, true] {
-                for shared in [false, true] {
-                    for dirty in [false, true] {
-                        for device in [false, true] {
-                            for durability in [
-                                Durability::NotNeeded,
-                                Durability::WrittenThrough,
-                                Durability::Flush,
-                            ] {
-                                let target = Target {
-                                    unwritten,
-                                    new,
-                                    shared,
-                                    dirty,
-                                };
-                                let plan = decide::plan_write(target, durability, || device);
-                                let pure = !unwritten && !new && !shared;
+        // All mappings with both kinds of device and all durabilities.
+        for bits in 0..1 << 5 {
+            let [unwritten, new, shared, dirty, device] =
+                core::array::from_fn(|bit| bits >> bit & 1 != 0);
+            for durability in [
+                Durability::NotNeeded,
+                Durability::WrittenThrough,
+                Durability::Flush,
+            ] {
+                let target = Target {
+                    unwritten,
+                    new,
+                    shared,
+                    dirty,
+                };
+                let plan = decide::plan_write(target, durability, || device);
+                let pure = !unwritten && !new && !shared;
 
-                                assert_eq!(plan.zero_around, unwritten || new);
-                                assert_eq!(plan.owed.is_nothing(), pure);
-                                assert_eq!(
-                                    plan.owed,
-                                    nothing
-                                        .with_if(unwritten, Owed::CONVERT)
-                                        .with_if(shared, Owed::REMAP)
-                                        .with_if(new, Owed::RECORD)
-                                );
-                                let fua = durability == Durability::WrittenThrough
-                                    && pure
-                                    && !dirty
-                                    && device;
-                                assert_eq!(plan.fua, fua);
-                                let after = if durability == Durability::WrittenThrough && !fua {
-                                    Durability::Flush
-                                } else {
-                                    durability
-                                };
-                                assert_eq!(plan.durability, after);
-                            }
-                        }
-                    }
-                }
+                assert_eq!(plan.zero_around, unwritten || new);
+                assert_eq!(plan.owed.is_nothing(), pure);
+                let owed = Owed::NOTHING
+                    .with_if(unwritten, Owed::CONVERT)
+                    .with_if(shared, Owed::REMAP)
+                    .with_if(new, Owed::RECORD);
+                assert_eq!(plan.owed, owed);
+                let through = durability == Durability::WrittenThrough;
+                assert_eq!(plan.fua, through && pure && !dirty && device);
+                let after = if through && !plan.fua {
+                    Durability::Flush
+                } else {
+                    durability
+                };
+                assert_eq!(plan.durability, after);
             }
         }
     }
