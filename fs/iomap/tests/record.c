@@ -70,7 +70,7 @@ static void say_cache(void)
 }
 
 /* The numbers of pins and of dirty pages of the caller. */
-void say_pages(void)
+static void say_pages(void)
 {
 	unsigned int pins = 0, dirty = 0;
 

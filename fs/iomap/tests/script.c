@@ -58,27 +58,19 @@ static const char *next_line(const char *p)
 void records_print(const struct record *c, const struct record *rust)
 {
 	const char *a = c->text, *b = rust->text;
-	unsigned int line = 1;
+	bool differ = false;
 
-	while (*a && *b) {
-		size_t n = next_line(a) - a;
-
-		if (n != next_line(b) - b || memcmp(a, b, n))
-			break;
-		pr_info("     %3u: %.*s\n", line++, (int)(n - 1), a);
-		a += n;
-		b += n;
-	}
-	for (unsigned int i = 0; i < 12 && (*a || *b); i++, line++) {
+	for (unsigned int line = 1, left = 12; left && (*a || *b); line++) {
 		size_t na = next_line(a) - a, nb = next_line(b) - b;
-		bool same = na == nb && !memcmp(a, b, na);
 
-		if (same) {
+		if (na == nb && !memcmp(a, b, na)) {
 			pr_info("     %3u: %.*s\n", line, (int)(na - 1), a);
 		} else {
+			differ = true;
 			pr_info("   C %3u: %.*s\n", line, na ? (int)(na - 1) : 0, a);
 			pr_info("Rust %3u: %.*s\n", line, nb ? (int)(nb - 1) : 0, b);
 		}
+		left -= differ;
 		a += na;
 		b += nb;
 	}

@@ -104,7 +104,7 @@ static void make_iter(unsigned int dir, size_t off, size_t len)
 
 	for (n = 0; left && n < WORLD_SEGS; n++) {
 		size_t late = s->odd_seg && n >= s->odd_seg ? 4 : 0;
-		size_t part = min(left, s->seg ?: len);
+		size_t part = min_t(size_t, left, s->seg ?: len);
 
 		if (s->mem == MEM_IOVEC) {
 			w.iov[n].iov_base = (void __user *)(w.user + off + late);

@@ -114,7 +114,6 @@ extern struct world w;
 /* Appends to the record. */
 __printf(1, 2) void say(const char *fmt, ...);
 void say_iocb(void);
-void say_pages(void);
 void say_state(void);
 void say_opf(blk_opf_t opf);
 void say_vecs(struct bio *bio);
