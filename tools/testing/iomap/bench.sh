@@ -35,7 +35,7 @@ if [ "$machine" = device ]; then
 	command -v python3 >/dev/null || die "python3 is missing: apt-get install python3"
 	about_run "$start"
 	exec python3 -B "$IOMAP_DIR/bench/device.py" --device "$DEVICE" --confirm "${CONFIRM:-}" \
-		--results "$PROJECT/results" "${filter[@]}" "${about[@]}"
+		--out "$PROJECT/results/$(date -u -d "@$start" +%Y%m%dT%H%M%SZ)-bench" "${filter[@]}" "${about[@]}"
 fi
 
 need_root "$@"
@@ -52,7 +52,7 @@ timed()
 	mkdir -p "$run"
 	rm -f "$run/run.json"
 	say "booting the $flavour kernel; its console is in $run/console.log"
-	# shellcheck disable=SC2086 # BENCH_ARGS is a list, for trying things: --budget SECONDS, --against-itself
+	# shellcheck disable=SC2086 # BENCH_ARGS is a list, for trying things: --budget SECONDS
 	GUEST_APPEND="brd.rd_nr=1 brd.rd_size=1048576 ${GUEST_APPEND:-}" \
 		GUEST_CPUS=${GUEST_CPUS:-1} GUEST_MEM=${GUEST_MEM:-4G} \
 		run_guest "$flavour" "$run" $limit python3 -B $bench/run.py --out /cache/run/bench/run.json "${filter[@]}" \

@@ -9,7 +9,6 @@ this says of the windows and what the plugin counted in them.
 """
 
 import argparse
-import contextlib
 import ctypes
 import mmap
 import sys
@@ -55,36 +54,26 @@ def measure(row: Row, stage: load.Stage, mark: Marks, sides: list[str], args: ar
     For appending, every window has a new file and a new fio, and so begins where the
     others do; else all share one.
     """
-    fresh = row.kind == "append"
     seconds = args.window or (WINDOW_APPEND if row.kind == "append" else WINDOW)
     repeats = args.repeats or (REPEATS_JOURNAL if row.journal else REPEATS)
     turns = [impl for repeat in range(repeats) for impl in (sides if repeat % 2 == 0 else sides[::-1])]
     windows: list[dict[str, Any]] = []
-    with contextlib.ExitStack() as together:
-        target: load.Target | None = None
-        fio: load.Fio | None = None
-        for impl in turns:
-            if target is None or fio is None or fresh:
-                together.close()
-                target = together.enter_context(load.Target(row, stage))
-                fio = load.Fio(row, target)
-                together.callback(fio.kill)
-                fio.wait_for_io()
-                time.sleep(WARM)
-            else:
-                target.prepare()
-            load.set_impl(impl)
-            time.sleep(SETTLE)
-            mark()
-            time.sleep(seconds)
-            windows.append({"impl": impl, "mark": mark()})
-            if fresh:
-                if target.path.stat().st_size > target.size:
-                    raise Failed("the whole file was written, and then written over")
-                fio.stop()
-        if fio and not fresh:
+    for together in [[impl] for impl in turns] if row.kind == "append" else [turns]:
+        with load.Target(row, stage) as target, load.Fio(row, target) as fio:
+            fio.wait_for_io()
+            time.sleep(WARM)
+            for number, impl in enumerate(together):
+                if number:
+                    target.prepare()
+                load.set_impl(impl)
+                time.sleep(SETTLE)
+                mark()
+                time.sleep(seconds)
+                windows.append({"impl": impl, "mark": mark()})
+            if row.kind == "append" and target.path.stat().st_size > target.size:
+                raise Failed("the whole file was written, and then written over")
             fio.stop()
-    return {"id": row.id, "seconds": seconds, "windows": windows, "fio": fio.argv if fio else []}
+    return {"id": row.id, "seconds": seconds, "windows": windows, "fio": fio.argv}
 
 
 def shard(rows: list[Row], which: str) -> list[Row]:
@@ -112,7 +101,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, help="windows a side")
     parser.add_argument("--window", type=float, help="seconds of the guest")
     args = parser.parse_args()
-    began = time.monotonic()
     wanted = args.rows.split(",")
     rows = shard([row for row in bench_rows.all_rows(args.machine) if row.id in wanted], args.shard)
     mark = Marks()
@@ -120,15 +108,10 @@ def main() -> None:
     def one(row: Row, stage: load.Stage) -> load.Result:
         return measure(row, stage, mark, ["c"] if row.fs == "raw" else args.sides.split(","), args)
 
-    results, failures = load.each_row(rows, load.Disks(), one, lambda row, result: "")
-    load.save(args.out, {
-        **load.environment(),
-        "settings": {"repeats": args.repeats or REPEATS, "window": args.window or WINDOW},
-        "seconds": time.monotonic() - began,
-        "rows": results,
-        "failures": failures,
-    })
-    sys.exit(1 if failures else 0)
+    out = load.each_row(rows, load.Disks(), one)
+    out["settings"] = {"repeats": args.repeats or REPEATS, "window": args.window or WINDOW}
+    load.save(args.out, out)
+    sys.exit(bool(out["failures"]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Makes the table, the JSON, the Markdown report and the pictures of a counted run.
+"""Makes the JSON, the report and the picture of a counted run.
 
 Runs in the toolchain root, where matplotlib is.
 """
@@ -52,10 +52,6 @@ def verdict(name: str, entries: list[Entry]) -> str:
             f"{len(ratios)} rows); {cheaper} cheaper, {len(ratios) - cheaper - dearer} within 0.5 %, {dearer} dearer")
 
 
-def text_table(entries: list[Entry]) -> str:
-    return report.text_tables(entries, "instructions of the kernel for each I/O", HEAD, cells, verdict)
-
-
 def facts(doc: Document) -> Iterator[tuple[str, str]]:
     run = doc["runs"][0]
     settings = run["settings"]
@@ -66,32 +62,6 @@ def facts(doc: Document) -> Iterator[tuple[str, str]]:
         f"{run['kernel']['release']}, CONFIG_IOMAP_DIO_COMPARE, no mitigations, HZ=100",
         f"{run['guest']['fio']}, brd and null_blk; {settings['repeats']} windows or more of "
         f"{settings['window'] * 1000:g} million instructions a side; greatest spread {100 * worst:.2f} %")
-
-
-def note(doc: Document) -> str:
-    """What a picture is of."""
-    return f"x86_64 in QEMU {doc['qemu']}, Linux {doc['runs'][0]['kernel']['release']}, {doc['date'][:10]}"
-
-
-def markdown(doc: Document, entries: list[Entry], pictures: list[str]) -> str:
-    return report.page("Direct I/O, counted: Rust against C", facts(doc),
-                       [WHAT, "", *pictures, *report.markdown_tables(entries, "", HEAD, cells, verdict)],
-                       doc["failures"], doc["left_out"])
-
-
-def draw(out: Path, doc: Document, entries: list[Entry]) -> list[str]:
-    """The picture, as lines of the report."""
-    entries = [e for e in entries if "ratio" in e]
-    if not entries:
-        return []
-    figure = report.plot_ratio(
-        entries, lambda e: (min(1, e["ratio"]), e["ratio"], max(1, e["ratio"]), True), note(doc),
-        "Direct I/O in Rust against C: instructions added to the raw device",
-        "Left of 1.00 Rust is cheaper. Exact counts. "
-        f"Geometric mean {geometric_mean(e['ratio'] for e in entries):.3f}.",
-        "instructions added, Rust / C")
-    report.save_figure(figure, out / "count")
-    return ["![Instructions that Rust adds to the raw device, relative to C, for every row](count.svg)\n"]
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
@@ -108,7 +78,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 def document(args: argparse.Namespace, name: str, machine: str = "qemu") -> Document:
     """What was counted, from the arguments; it is written to the file of that name as well."""
     try:
-        rows, runs = counts.digest(args.runs, counts.Functions(args.build, args.llvm), machine)
+        rows, runs = counts.digest(args.runs, counts.functions_of(args.build, args.llvm), machine)
     except (OSError, ValueError, KeyError) as error:
         sys.exit(f"error: {error!r}")
     if not rows:
@@ -116,8 +86,6 @@ def document(args: argparse.Namespace, name: str, machine: str = "qemu") -> Docu
     doc = {**report.origin(args, args.build / ".config"), "qemu": args.qemu,
            "runs": [{k: v for k, v in run.items() if k not in ("rows", "failures")} for run in runs],
            "failures": [failure for run in runs for failure in run["failures"]], "rows": rows}
-    if "left_out" in args:
-        doc["left_out"] = args.left_out.splitlines()
     report.save(args.out, name, doc)
     return doc
 
@@ -134,8 +102,15 @@ def main() -> None:
     args = parser.parse_args()
     doc = document(args, "count.json")
     entries = in_order(doc["rows"])
-    (args.out / "report.md").write_text(markdown(doc, entries, draw(args.out, doc, entries)))
-    report.say(text_table(entries), facts(doc), doc["failures"])
+    shown = report.picture(
+        args.out / "count.svg", "Instructions that Rust adds to the raw device, relative to C, for every row", entries,
+        lambda e: (min(1, e["ratio"]), e["ratio"], max(1, e["ratio"]), True),
+        f"x86_64 in QEMU {doc['qemu']}, Linux {doc['runs'][0]['kernel']['release']}, {doc['date'][:10]}",
+        "Direct I/O in Rust against C: instructions added to the raw device",
+        "Left of 1.00 Rust is cheaper. Exact counts.", "instructions added, Rust / C")
+    report.save_page(args.out, "Direct I/O, counted: Rust against C", facts(doc),
+                     [WHAT, "", *shown, *report.markdown_tables(entries, "", HEAD, cells, verdict)],
+                     doc["failures"], args.left_out.splitlines())
 
 
 if __name__ == "__main__":

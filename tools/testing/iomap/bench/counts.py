@@ -9,10 +9,10 @@ import json
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import rows as bench_rows
 import stats
@@ -59,69 +59,52 @@ def part(name: str, where: str) -> str:
 
 
 Entry = dict[str, Any]
+# The functions of a kernel by address: (name, object file).
+Functions = dict[int, tuple[str, str]]
 # Instructions in user space, in timers, and by address with calls; the last by (name, object file) for each I/O.
 Mark = tuple[int, int, dict[int, tuple[int, int]]]
 Window = dict[str, Any]
 
 
-class HasFunctions(Protocol):
-    """The functions of a kernel by address: (name, object file)."""
+def run(tool: str, build: Path, *args: str, stdin: str = "") -> list[str]:
+    """The lines that it prints."""
+    return subprocess.run([tool, *args], cwd=build, check=True, input=stdin, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True).stdout.splitlines()
 
-    at: dict[int, tuple[str, str]]
+
+def owners_of(build: Path, llvm: str) -> dict[str, list[str]]:
+    """The object files that define each function."""
+    out = defaultdict(list)
+    archives = [path for path in ("vmlinux.a", "lib/lib.a", "arch/x86/lib/lib.a") if (build / path).exists()]
+    for line in run(f"llvm-nm-{llvm}", build, "-A", "--defined-only", *archives):
+        found = re.match(r"(\S+?):(\S+): \S+ [tTwW] (\S+)$", line)
+        if found:
+            archive, member, name = found.groups()
+            out[name].append(member if "/" in member else str(Path(archive).parent / member))
+    return out
 
 
-class Functions:
-    """The functions of a kernel by address: (name, object file)."""
+def readable(names: list[str], build: Path, llvm: str) -> list[str]:
+    """Demangled, and without what changes from one build to the next."""
+    return [re.sub(r"\[[0-9a-f]{8,}\]", "", new) if name.startswith("_R")
+            else re.sub(r"\.(llvm|cold|constprop|isra)\.[0-9.]+$", "", name)
+            for name, new in zip(names, run(f"llvm-cxxfilt-{llvm}", build, stdin="\n".join(names)), strict=True)]
 
-    def __init__(self, build: Path, llvm: str) -> None:
-        """build: where the kernel was built; llvm: the suffix of the tools, as in llvm-nm-22."""
-        self.build, self.llvm = build, llvm
-        owners = self._owners()
-        symbols = self._symbols()
-        names = self._readable({name for _, name in symbols})
-        self.at: dict[int, tuple[str, str]] = {}
-        last = ""
-        for address, name in symbols:
-            # Names of static functions may come twice. The functions of a file lie together.
-            found = owners.get(name, ())
-            last = last if last in found else found[0] if found else ""
-            self.at.setdefault(address, (names[name], last))
-        self.at[0] = ("(no function)", "")
 
-    def _tool(self, name: str, *args: str, stdin: str | None = None) -> str:
-        return subprocess.run([f"llvm-{name}-{self.llvm}", *args], cwd=self.build, check=True,
-                              input=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              text=True).stdout
-
-    def _symbols(self) -> list[tuple[int, str]]:
-        """(address, name) of all functions, in order."""
-        out = []
-        for line in (self.build / "System.map").read_text().splitlines():
-            address, kind, name = line.split()
-            if kind in "tTwW":
-                out.append((int(address, 16), name))
-        return sorted(out, key=lambda symbol: symbol[0])
-
-    def _owners(self) -> dict[str, list[str]]:
-        """The object files that define each function."""
-        out = defaultdict(list)
-        archives = [path for path in ("vmlinux.a", "lib/lib.a", "arch/x86/lib/lib.a")
-                    if (self.build / path).exists()]
-        for line in self._tool("nm", "-A", "--defined-only", *archives).splitlines():
-            found = re.match(r"(\S+?):(\S+): \S+ ([tTwW]) (\S+)$", line)
-            if found:
-                archive, member, _, name = found.groups()
-                out[name].append(member if "/" in member else str(Path(archive).parent / member))
-        return out
-
-    def _readable(self, names: set[str]) -> dict[str, str]:
-        """Demangled, and without what changes from one build to the next."""
-        mangled = sorted(name for name in names if name.startswith("_R"))
-        readable = dict.fromkeys(names)
-        text = self._tool("cxxfilt", stdin="\n".join(mangled) + "\n").splitlines() if mangled else []
-        readable.update(zip(mangled, (re.sub(r"\[[0-9a-f]{8,}\]", "", line) for line in text), strict=True))
-        return {name: new or re.sub(r"\.(llvm|cold|constprop|isra)\.[0-9.]+$", "", name)
-                for name, new in readable.items()}
+def functions_of(build: Path, llvm: str) -> Functions:
+    """build: where the kernel was built; llvm: the suffix of the tools, as in llvm-nm-22."""
+    owners = owners_of(build, llvm)
+    symbols = [line.split() for line in (build / "System.map").read_text().splitlines()]
+    symbols = sorted((symbol for symbol in symbols if symbol[1] in "tTwW"), key=lambda symbol: int(symbol[0], 16))
+    out: Functions = {}
+    last = ""
+    for (address, _, symbol), name in zip(symbols, readable([name for *_, name in symbols], build, llvm), strict=True):
+        # Names of static functions may come twice. The functions of a file lie together.
+        found = owners.get(symbol, [""])
+        last = last if last in found else found[0]
+        out.setdefault(int(address, 16), (name, last))
+    out[0] = ("(no function)", "")
+    return out
 
 
 def read_marks(path: Path) -> dict[int, Mark]:
@@ -138,12 +121,12 @@ def read_marks(path: Path) -> dict[int, Mark]:
     return marks
 
 
-def window(row: Row, mark: Mark, functions: HasFunctions) -> Window:
+def window(row: Row, mark: Mark, functions: Functions) -> Window:
     """One window: per I/O, the instructions of each function, and how often it was called."""
     user, timer, counted = mark
     merged: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for address, (instructions, count) in counted.items():
-        both = merged[functions.at[address]]
+        both = merged[functions[address]]
         both[0] += instructions
         both[1] += count
     calls = {name: both[1] for (name, _), both in merged.items()}
@@ -159,16 +142,14 @@ def window(row: Row, mark: Mark, functions: HasFunctions) -> Window:
 def summary(windows: list[Window]) -> Entry:
     """Medians over the windows of one implementation."""
     functions = {}
-    for key in {key for w in windows for key in w["functions"]}:
+    for key in dict.fromkeys(key for w in windows for key in w["functions"]):
         both = [w["functions"].get(key, (0, 0)) for w in windows]
         instructions = median(b[0] for b in both)
         if instructions >= 0.05:
             functions[key] = (instructions, median(b[1] for b in both))
     totals = [sum(n for n, _ in w["functions"].values()) for w in windows]
-    parts = {}
-    for name in PARTS:
-        parts[name] = median(sum(n for key, (n, _) in w["functions"].items() if part(*key) == name)
-                             for w in windows)
+    parts = {name: median(sum(n for key, (n, _) in w["functions"].items() if part(*key) == name) for w in windows)
+             for name in PARTS}
     return {
         "ios": sum(w["ios"] for w in windows),
         "windows": totals,
@@ -195,34 +176,27 @@ def check_side(row: Row, impl: str, side: Entry) -> None:
         raise ValueError(f"{row.id}: the switch said {impl}, and {stray:.2f} functions of the other ran")
 
 
-def digest(directories: Iterable[Path], functions: HasFunctions, machine: str) -> tuple[dict[str, Entry], list[Entry]]:
+def digest(directories: Sequence[Path], functions: Functions, machine: str) -> tuple[dict[str, Entry], list[Entry]]:
     """All rows of the runs in these directories, each with what it adds to its raw row."""
-    entries = {}
     rows = {row.id: row for row in bench_rows.all_rows(machine)}
-    runs = []
-    for directory in directories:
-        run = json.loads((directory / "run.json").read_text())
-        runs.append(run)
+    entries: dict[str, Entry] = {row_id: {} for row_id in rows}
+    runs = [json.loads((directory / "run.json").read_text()) for directory in directories]
+    for directory, document in zip(directories, runs, strict=True):
         marks = read_marks(directory / "counts")
-        for result in run["rows"]:
-            row = rows[result["id"]]
-            entry = entries[row.id] = {"fio": result["fio"]}
+        for result in document["rows"]:
+            row, entry = rows[result["id"]], entries[result["id"]]
+            entry["fio"] = result["fio"]
             for impl in dict.fromkeys(w["impl"] for w in result["windows"]):
                 entry[impl] = summary([window(row, marks[w["mark"]], functions)
                                        for w in result["windows"] if w["impl"] == impl])
                 check_side(row, impl, entry[impl])
-    out = {}
     for row in rows.values():
-        if row.id not in entries:
-            continue
-        entry = out[row.id] = entries[row.id]
-        raw = entries.get(row.raw_id)
-        if row.fs != "raw" and raw:
+        entry, raw = entries[row.id], entries.get(row.raw_id)
+        if row.fs != "raw" and entry and raw:
             entry["raw"], entry["raw_id"] = raw["c"]["kernel"], row.raw_id
-            for impl in ("c", "rust"):
-                if impl in entry:
-                    entry[impl]["added"] = entry[impl]["kernel"] - entry["raw"]
+            for impl in {"c", "rust"} & entry.keys():
+                entry[impl]["added"] = entry[impl]["kernel"] - entry["raw"]
             # Where the raw device takes more than the file system, there is nothing to divide by.
             if "rust" in entry and entry.get("c", {}).get("added", 0) > 0:
                 entry["ratio"] = entry["rust"]["added"] / entry["c"]["added"]
-    return out, runs
+    return {row_id: entry for row_id, entry in entries.items() if entry}, runs

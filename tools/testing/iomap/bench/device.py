@@ -9,14 +9,12 @@ for each implementation that does. The device is overwritten.
 
 import argparse
 import errno
-import json
 import os
 import shutil
 import signal
 import stat
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +25,8 @@ import rows as bench_rows
 import run
 from load import Failed
 from rows import Row
+
+import report
 
 # Seconds of fio for each implementation, in both of two turns.
 LATENCY_SECONDS = 1
@@ -134,13 +134,11 @@ def percentile(bins: Mapping[int, int], share: float) -> float | None:
 
 def latency_job(row: Row, target: load.Target) -> list[str]:
     """The job of the row with the clock on, and an end."""
-    own = {"gtod_reduce": "0", "runtime": str(LATENCY_SECONDS)}
+    own = {"--gtod_reduce=1": "--gtod_reduce=0", "--runtime=600": f"--runtime={LATENCY_SECONDS}"}
     if target.own:
         # Once through what is fallocated, or less.
-        own["time_based"] = "0"
-    return ["fio", "--output-format=json+", "--eta=never", "--name=row",
-            *(f"--{key}={own.get(key, value)}" for key, _, value in
-              (option.partition("=") for option in row.fio(target.path, target.size)))]
+        own["--time_based=1"] = "--time_based=0"
+    return [*(own.get(option, option) for option in row.fio(target.path, target.size)), "--output-format=json+"]
 
 
 def latency(row: Row, stage: load.Stage, sides: list[str]) -> dict[str, Any]:
@@ -151,11 +149,9 @@ def latency(row: Row, stage: load.Stage, sides: list[str]) -> dict[str, Any]:
             load.set_impl(side)
             done = subprocess.run(latency_job(row, target), capture_output=True, text=True, check=False,
                                   timeout=load.START_TIMEOUT + 10 * LATENCY_SECONDS)
-        try:
-            job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
-            found = job["read" if row.is_read else "write"]["clat_ns"]["bins"]
-        except (ValueError, KeyError):
-            raise Failed(f"fio: {load.complaint(done.stdout, done.stderr)}") from None
+        found = load.did(row, done.stdout, done.stderr).get("clat_ns", {}).get("bins")
+        if not found:
+            raise Failed(f"fio: {load.complaint(done.stdout, done.stderr)}")
         bins[side].update({int(ns): count for ns, count in found.items()})
     return {"latency": {side: {name: percentile(bins[side], share) for name, share in PERCENTILES.items()}
                         for side in sides}}
@@ -175,10 +171,7 @@ def main() -> None:
     bench_rows.add_arguments(parser)
     parser.add_argument("--device", required=True)
     parser.add_argument("--confirm", default="")
-    parser.add_argument("--results", required=True, type=Path)
-    parser.add_argument("--date", default="")
-    parser.add_argument("--commit", default="")
-    parser.add_argument("--dirty", action="store_true")
+    report.add_arguments(parser)
     args = parser.parse_args()
     args.budget = 0
     try:
@@ -191,28 +184,20 @@ def main() -> None:
         sys.exit(f"error: no row is left for {args.device}: " + "; ".join(unfit))
 
     # A kill must not leave the file system mounted, nor the switch as it happened to be.
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(130))
     before = load.SWITCH.read_text()
     try:
         document = run.run(rows, [*notes, *unfit], dict.fromkeys(("ram", "poll"), name), args, latency)
-    except KeyboardInterrupt:
-        sys.exit(130)
     finally:
         load.SWITCH.write_text(before)
     document["device"] = f"{args.device}, {model(name)}"
-    out = args.results / (args.date.replace("-", "").replace(":", "") + "-bench" if args.date
-                          else time.strftime("%Y%m%dT%H%M%SZ-bench", time.gmtime()))
-    out.mkdir(parents=True, exist_ok=True)
-    load.save(out / "run.json", document)
-    latest = args.results / "latest"
+    report.write(document, args, Path(f"/boot/config-{os.uname().release}"))
+    latest = args.out.with_name("latest")
     latest.unlink(missing_ok=True)
-    latest.symlink_to(out.name)
-    done = subprocess.run([sys.executable, "-B", Path(__file__).with_name("report.py"), out / "run.json", "--out", out,
-                           "--config", f"/boot/config-{os.uname().release}", "--date", args.date,
-                           "--commit", args.commit, *(["--dirty"] if args.dirty else [])], check=False)
-    print(f"\nresults: results/{out.name}/, also as results/latest/")
-    sys.exit(done.returncode or bool(document["failures"]))
+    latest.symlink_to(args.out.name)
+    print(f"\nresults: results/{args.out.name}/, also as results/latest/")
+    sys.exit(bool(document["failures"]))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ Lines that begin with "@@ " are progress for the one who waits.
 """
 
 import contextlib
-import ctypes
 import json
 import mmap
 import os
+import re
 import signal
 import subprocess
 import time
@@ -51,27 +51,22 @@ def sh(*argv: str | Path) -> None:
 
 # The switch
 
-AGAINST_ITSELF = False
-
-
 def set_impl(impl: str) -> None:
-    if not AGAINST_ITSELF:
-        SWITCH.write_text(impl)
-        shown = SWITCH.read_text().strip()
-        if shown != impl:
-            raise Failed(f"{SWITCH} says {shown!r} after {impl!r} was written")
+    SWITCH.write_text(impl)
+    shown = SWITCH.read_text().strip()
+    if shown != impl:
+        raise Failed(f"{SWITCH} says {shown!r} after {impl!r} was written")
 
 
 # Counters
 
 def io_bytes(read: bool) -> int:
     """Bytes that block devices were asked to read or write since boot."""
-    want = "pgpgin " if read else "pgpgout "
-    with open("/proc/vmstat", encoding="ascii") as file:
-        for line in file:
-            if line.startswith(want):
-                return int(line[len(want):]) << 10
-    raise Failed(f"/proc/vmstat has no {want}(CONFIG_VM_EVENT_COUNTERS)")
+    want = "pgpgin" if read else "pgpgout"
+    found = re.search(rf"^{want} (\d+)$", Path("/proc/vmstat").read_text(), re.M)
+    if not found:
+        raise Failed(f"/proc/vmstat has no {want} (CONFIG_VM_EVENT_COUNTERS)")
+    return int(found[1]) << 10
 
 
 # Devices and file systems
@@ -149,17 +144,6 @@ class Disks:
         return self.made[kind]
 
 
-LIBC = ctypes.CDLL(None, use_errno=True)
-LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-ZERO_RANGE = 0x10
-
-
-def make_unwritten(fd: int) -> None:
-    """Turn the whole file back into fallocated, unwritten space."""
-    if LIBC.fallocate(fd, ZERO_RANGE, 0, UNWRITTEN_SIZE):
-        raise Failed(f"FALLOC_FL_ZERO_RANGE: {os.strerror(ctypes.get_errno())}")
-
-
 class Stage:
     """A device, perhaps with a file system on it, for the rows that share it."""
 
@@ -225,7 +209,7 @@ class Target:
     def prepare(self) -> None:
         """Before each turn: what the last one wrote is unwritten again, what is to be cached is."""
         if "unwritten" in self.row.kind:
-            make_unwritten(self.fd)
+            sh("fallocate", "--zero-range", "--length", str(UNWRITTEN_SIZE), self.path)
         if self.own:
             # What came before is not left for the journal to do during the turn.
             os.sync()
@@ -250,13 +234,11 @@ class Fio:
     def __init__(self, row: Row, target: Target) -> None:
         self.row = row
         self.read = row.is_read
-        self.argv = ["fio", "--output-format=json", "--eta=never", "--name=row",
-                     *(f"--{option}" for option in row.fio(target.path, target.size)),
+        self.argv = [*row.fio(target.path, target.size), "--output-format=json",
                      # the timer, the console and this script have the other processor
                      *(["--cpus_allowed=1"] if (os.cpu_count() or 1) > 1 else [])]
         self.start_bytes = io_bytes(self.read)
-        self.proc = subprocess.Popen(self.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                     text=True)
+        self.proc = subprocess.Popen(self.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def wait_for_io(self) -> None:
         """Until there is I/O at each of some looks in a row: a journal writes now and then as well."""
@@ -284,18 +266,27 @@ class Fio:
             out, err = self.proc.communicate(timeout=START_TIMEOUT)
         except subprocess.TimeoutExpired:
             raise Failed("fio does not stop") from None
-        try:
-            job = json.loads(out[out.index("{"):])["jobs"][0]
-        except ValueError:
-            raise Failed(f"fio: {complaint(out, err)}") from None
-        if job["error"]:
-            raise Failed(f"fio: {os.strerror(job['error'])}")
-        return int(job["read" if self.read else "write"]["io_bytes"])
+        return int(did(self.row, out, err)["io_bytes"])
 
-    def kill(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self.proc.poll() is None:
             self.proc.kill()
         self.proc.communicate()
+
+
+def did(row: Row, out: str, err: str) -> dict[str, Any]:
+    """What fio says of the I/O that it did, from its standard output and standard error."""
+    try:
+        job = json.loads(out[out.index("{"):])["jobs"][0]
+    except ValueError:
+        raise Failed(f"fio: {complaint(out, err)}") from None
+    if job["error"]:
+        raise Failed(f"fio: {os.strerror(job['error'])}")
+    direction: dict[str, Any] = job["read" if row.is_read else "write"]
+    return direction
 
 
 def complaint(out: str, err: str) -> str:
@@ -312,14 +303,14 @@ def clock(seconds: float) -> str:
 
 
 def each_row(rows: list[Row], disks: Disks | Mapping[str, str], measure: Callable[[Row, Stage], Result],
-             describe: Callable[[Row, Result], str]) -> tuple[list[Result], list[dict[str, str]]]:
-    """What measure(row, stage) says of each row, stage by stage, and the rows that failed."""
+             describe: Callable[[Row, Result], str] = lambda row, result: "") -> dict[str, Any]:
+    """What measure(row, stage) says of each row, stage by stage, the rows that failed, and what it ran on."""
     results: list[Result] = []
-    failures: list[dict[str, str]] = []
+    failures: dict[str, str] = {}
     began = time.monotonic()
 
     def failed(row: Row, why: Exception) -> None:
-        failures.append({"id": row.id, "error": str(why)})
+        failures[row.id] = str(why)
         say(f"FAILED {row.id}: {why}")
 
     for key in dict.fromkeys(row.stage for row in rows):
@@ -339,26 +330,20 @@ def each_row(rows: list[Row], disks: Disks | Mapping[str, str], measure: Callabl
                         f"{row.id}{describe(row, result)}")
         except (Failed, OSError) as error:
             # without its device or file system none of the rest can run
-            known = {entry["id"] for entry in [*results, *failures]}
+            known = {*failures, *(result["id"] for result in results)}
             for row in mine:
                 if row.id not in known:
                     failed(row, error)
-    return results, failures
-
-
-def environment() -> dict[str, Any]:
-    """What it ran on, for the report."""
     uname = os.uname()
+    fio = subprocess.run(["fio", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    processor = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     return {
         "kernel": {"release": uname.release, "version": uname.version, "machine": uname.machine,
-                   "banner": Path("/proc/version").read_text().strip(),
                    "cmdline": Path("/proc/cmdline").read_text().strip()},
-        "guest": {"cpus": os.cpu_count(),
-                  "cpu": next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").open()
-                               if line.startswith("model name")), "unknown"),
-                  "fio": subprocess.run(["fio", "--version"], stdout=subprocess.PIPE,
-                                        text=True, check=True).stdout.strip(),
-                  "memory_kb": int(Path("/proc/meminfo").read_text().split()[1])},
+        "guest": {"cpus": os.cpu_count(), "cpu": processor[1] if processor else "unknown", "fio": fio},
+        "seconds": time.monotonic() - began,
+        "rows": results,
+        "failures": [{"id": row_id, "error": why} for row_id, why in failures.items()],
     }
 
 

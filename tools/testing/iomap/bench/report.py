@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Makes the table, the JSON, the Markdown report and the picture of a benchmark run.
+"""Makes the JSON, the report and the picture of a benchmark run.
 
 Runs in the toolchain root, where matplotlib is. What it shares with the reports of counted runs is here as well.
 """
@@ -12,13 +12,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 import rows as bench_rows
 import stats
-from rows import Row
 
 # What is known of a row, with the row itself under "row"; a whole run with what it ran on.
 Entry = dict[str, Any]
@@ -42,50 +42,40 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
         (e["row"].fs, e["row"].kind, e["row"].engine, e["row"].bs))])
 
 
-def by_fs_and_kind(entries: list[Entry]) -> Iterator[tuple[str, list[Entry], list[tuple[str, list[Entry]]]]]:
-    for fs, fs_name in bench_rows.FILESYSTEMS.items():
-        of_fs = [e for e in entries if e["row"].fs == fs]
-        if of_fs:
-            yield fs_name, of_fs, [(name, [e for e in of_fs if e["row"].kind == kind])
-                                   for kind, name in bench_rows.KINDS.items()
-                                   if any(e["row"].kind == kind for e in of_fs)]
-
-
-def columns(table: Sequence[Sequence[str]], left: int = 1, indent: int = 4) -> list[str]:
-    """Lines of cells as text: the first columns to the left, the others to the right."""
-    width = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
-    return [(" " * indent + "  ".join(c.ljust(w) if i < left else c.rjust(w)
-                                      for i, (c, w) in enumerate(zip(line, width, strict=True)))).rstrip()
-            for line in table]
-
-
-def text_tables(entries: list[Entry], unit: str, head: Sequence[str], cells: Cells, verdict: Verdict | None) -> str:
-    lines = []
-    for fs, of_fs, groups in by_fs_and_kind(entries):
-        shown = columns([head] + [cells(e) for _, group in groups for e in group])
-        lines += ["", f"{fs}   ({unit})", shown.pop(0)]
-        for name, group in groups:
-            lines.append(f"  {name}")
-            lines += [shown.pop(0) for _ in group]
-        if verdict and of_fs[0]["row"].fs != "raw":
-            lines.append(f"  {verdict(fs, of_fs)}")
-    return "\n".join(lines[1:])
-
-
 def markdown_table(head: Sequence[str], lines: Iterable[Sequence[str]], left: int) -> list[str]:
+    """The first columns are to the left, the others to the right."""
     return ["| " + " | ".join(head) + " |", "|" + "---|" * left + "--:|" * (len(head) - left),
             *("| " + " | ".join(line) + " |" for line in lines), ""]
 
 
 def markdown_tables(entries: list[Entry], unit: str, head: Sequence[str], cells: Cells,
                     verdict: Verdict | None) -> list[str]:
+    """A table for each file system, from in_order()."""
     out = []
-    for fs, of_fs, groups in by_fs_and_kind(entries):
-        out += [f"## {fs}{unit}", ""]
-        if verdict and of_fs[0]["row"].fs != "raw":
-            out += [verdict(fs, of_fs) + ".", ""]
-        out += markdown_table(("workload", *head), [(name, *cells(e)) for name, group in groups for e in group], 2)
+    for fs, of_fs in groupby(entries, lambda e: e["row"].fs):
+        mine, name = list(of_fs), bench_rows.FILESYSTEMS[fs]
+        out += [f"## {name}{unit}", ""]
+        if verdict and fs != "raw":
+            out += [verdict(name, mine) + ".", ""]
+        out += markdown_table(("workload", *head), [(bench_rows.KINDS[e["row"].kind], *cells(e)) for e in mine], 2)
     return out
+
+
+def plain(markdown: str, widest: int = 72) -> str:
+    """A report for a terminal: its tables in columns, and no pictures."""
+    out = []
+    for is_table, lines in groupby(markdown.splitlines(), lambda line: line.startswith("|")):
+        if not is_table:
+            out += [line for line in lines if not line.startswith("![")]
+            continue
+        head, rule, *rest = (line.replace("&emsp;", "  ").replace("**", "").replace("`", "") for line in lines)
+        table = [[cell if len(cell) <= widest else "…" + cell[1 - widest:] for cell in line[2:-2].split(" | ")]
+                 for line in (head, *rest)]
+        width = [max(map(len, column)) for column in zip(*table, strict=True)]
+        to_the_right = [mark.endswith(":") for mark in rule[1:-1].split("|")]
+        out += ["  ".join(cell.rjust(w) if right else cell.ljust(w) for cell, w, right
+                          in zip(line, width, to_the_right, strict=True)).rstrip() for line in table]
+    return "\n".join(out)
 
 
 # Reports
@@ -98,9 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dirty", action="store_true")
 
 
-def kconfig(path: Path | None) -> dict[str, str]:
+def kconfig(path: Path) -> dict[str, str]:
     """The version strings in a .config, and a hash of the whole."""
-    if not path or not path.is_file():
+    if not path.is_file():
         return {}
     text = path.read_text()
     out = {"sha256": hashlib.sha256(text.encode()).hexdigest()}
@@ -111,7 +101,7 @@ def kconfig(path: Path | None) -> dict[str, str]:
     return out
 
 
-def origin(args: argparse.Namespace, config: Path | None) -> Document:
+def origin(args: argparse.Namespace, config: Path) -> Document:
     """The part of a document that says where it comes from."""
     return {"date": args.date, "config": kconfig(config), "git": {"commit": args.commit, "dirty": args.dirty}}
 
@@ -128,34 +118,26 @@ def facts(doc: Document, machine: str, kernel: str, load: str, device: str = "")
             yield name, config[name]
     if "sha256" in config:
         yield "config", f"sha256 {config['sha256'][:16]}"
-    if git.get("commit"):
-        yield "commit", git["commit"][:12] + (" (with uncommitted changes)" if git.get("dirty") else "")
+    if git["commit"]:
+        yield "commit", git["commit"][:12] + (" (with uncommitted changes)" if git["dirty"] else "")
     yield "load", load
-
-
-def page(title: str, known: Facts, body: Iterable[str], failures: Sequence[dict[str, str]] = (),
-         left_out: Sequence[str] = ()) -> str:
-    """A report in Markdown."""
-    out = [f"# {title}", "", *(f"- {name}: {value}" for name, value in known), "", *body]
-    if failures:
-        out += ["## Failed rows", "", *(f"- `{f['id']}`: {f['error']}" for f in failures), ""]
-    if left_out:
-        out += ["## Not run", "", "```", *left_out, "```", ""]
-    return "\n".join(out)
-
-
-def say(text: str, known: Facts, failures: Iterable[dict[str, str]]) -> None:
-    """What is left to say when the files are written."""
-    print(text + "\n")
-    for name, value in known:
-        print(f"  {name:<9} {value}")
-    for failure in failures:
-        print(f"  FAILED    {failure['id']}: {failure['error']}")
 
 
 def save(out: Path, name: str, doc: Document) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / name).write_text(json.dumps(doc, indent=1) + "\n")
+
+
+def save_page(out: Path, title: str, known: Facts, body: Iterable[str], failures: Sequence[dict[str, str]],
+              left_out: Sequence[str] = ()) -> None:
+    """The report, in Markdown, and on the terminal."""
+    lines = [f"# {title}", "", *(f"- {name}: {value}" for name, value in known), "", *body]
+    if failures:
+        lines += ["## Failed rows", "", *(f"- `{f['id']}`: {f['error']}" for f in failures), ""]
+    if left_out:
+        lines += ["## Not run", "", "```", *left_out, "```", ""]
+    (out / "report.md").write_text("\n".join(lines))
+    print(plain("\n".join(lines)))
 
 
 # Pictures
@@ -172,36 +154,24 @@ def pyplot() -> Any:
     return plt
 
 
-def save_figure(figure: Any, path: Path) -> None:
-    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(path.with_suffix(".png"), dpi=160)
-    pyplot().close(figure)
-
-
-def place(lines: Sequence[tuple[str, str]], title: float = 0.9, gap: float = 0.35) -> tuple[
-        dict[tuple[str, str], float], dict[str, float], float]:
-    """The y of each line (kind, engine), of each kind's title, and of the end."""
-    y, at = 0.0, dict[tuple[str, str], float]()
-    titles: dict[str, float] = {}
-    for kind, engine in lines:
-        if kind not in titles:
-            y += gap if titles else 0
-            titles[kind] = y
-            y += title
-        at[kind, engine] = y
-        y += 1
-    return at, titles, y
-
-
 def axes_of(entries: list[Entry], note: str, title: str, subtitle: str) -> tuple[
         Any, dict[str, Any], dict[tuple[str, str], float]]:
     """A figure with a line for each workload: the axes of each file system, and the y of each line."""
     from matplotlib.transforms import blended_transform_factory
-    systems = [fs for fs in bench_rows.FILESYSTEMS if any(e["row"].fs == fs for e in entries)]
     have = {(e["row"].fs, e["row"].kind, e["row"].engine) for e in entries}
+    systems = [fs for fs in bench_rows.FILESYSTEMS if any(fs == of for of, _, _ in have)]
     lines = [(kind, engine) for kind in bench_rows.KINDS for engine in bench_rows.ENGINES
              if any((fs, kind, engine) in have for fs in systems)]
-    at, titles, bottom = place(lines)
+    at, titles, shaded, bottom = dict[tuple[str, str], float](), dict[str, float](), set[tuple[str, str]](), 0.0
+    for kind, of_kind in groupby(lines, lambda line: line[0]):
+        bottom += 0.35 if titles else 0
+        titles[kind] = bottom
+        bottom += 0.9
+        for number, line in enumerate(of_kind):
+            at[line] = bottom
+            bottom += 1
+            if number % 2 == 0:
+                shaded.add(line)
     top = 1.25
     height = 0.33 * bottom + top + 0.6
     figure, grid = pyplot().subplots(1, len(systems), sharey=True, squeeze=False,
@@ -223,17 +193,17 @@ def axes_of(entries: list[Entry], note: str, title: str, subtitle: str) -> tuple
         ax.tick_params(axis="y", length=0)
         ax.tick_params(axis="x", labelsize=8, color="#888888")
         ax.set_title(bench_rows.FILESYSTEMS[fs], fontweight="bold", fontsize=10.5, pad=6)
-        for kind, engine in lines:
-            if [other for other, _ in lines[:lines.index((kind, engine))]].count(kind) % 2 == 0:
-                ax.axhspan(at[kind, engine] - 0.5, at[kind, engine] + 0.5, color="#f4f5f7", zorder=0, lw=0)
+        for (kind, engine), y in at.items():
+            if (kind, engine) in shaded:
+                ax.axhspan(y - 0.5, y + 0.5, color="#f4f5f7", zorder=0, lw=0)
             if (fs, kind, engine) not in have:
-                ax.text(0.02, at[kind, engine], "does not bounce" if kind.startswith("bounce") else "not run",
+                ax.text(0.02, y, "does not bounce" if kind.startswith("bounce") else "not run",
                         transform=ax.get_yaxis_transform(), fontsize=7.5, color="#999999",
                         va="center", style="italic")
     return figure, axes, at
 
 
-def plot_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float, float, bool]], note: str,
+def draw_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float, float, bool]], note: str,
                title: str, subtitle: str, label: str, legend: Sequence[tuple[str, str, str, str]] = ()) -> Any:
     """Rust/C: a line for each workload, a mark for each size.
 
@@ -241,8 +211,9 @@ def plot_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float,
     """
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
-    figure, axes, at = axes_of(entries, note, title, subtitle)
     spans = [span(e) for e in entries]
+    figure, axes, at = axes_of(
+        entries, note, title, f"{subtitle} Geometric mean {geometric_mean(ratio for _, ratio, _, _ in spans):.3f}.")
     # Every ratio is in view; a wide interval may run off the edge, where an arrow says so.
     low = min(0.95, *(max(left, ratio - 0.1) for left, ratio, _, _ in spans)) - 0.01
     high = max(1.05, *(min(right, ratio + 0.1) for _, ratio, right, _ in spans)) + 0.01
@@ -253,12 +224,11 @@ def plot_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float,
         ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
         ax.xaxis.set_major_formatter("{x:.2f}")
         ax.set_xlabel(label, fontsize=8.5)
-    sizes = [size for size in bench_rows.SIZES if any(e["row"].bs == size for e in entries)]
+    have = {(e["row"].kind, e["row"].engine, e["row"].bs) for e in entries}
     for e, (left, ratio, right, filled) in zip(entries, spans, strict=True):
         row, ax = e["row"], axes[e["row"].fs]
         # Sizes of one line stand below each other, the smallest on top.
-        mine = [s for s in sizes if any((o["row"].kind, o["row"].engine, o["row"].bs) == (row.kind, row.engine, s)
-                                        for o in entries)]
+        mine = [size for size in bench_rows.SIZES if (row.kind, row.engine, size) in have]
         y = at[row.kind, row.engine] + (mine.index(row.bs) - (len(mine) - 1) / 2) * 0.72 / max(len(mine) - 1, 1)
         colour, marker = SIZE_STYLE[row.bs]
         ax.plot([left, right], [y, y], color=colour, lw=1.4, zorder=2, solid_capstyle="butt")
@@ -266,13 +236,28 @@ def plot_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float,
             if gone:
                 ax.plot(edge, y, arrow, color=colour, ms=4, zorder=3, clip_on=False)
         ax.plot(ratio, y, marker, color=colour, ms=4.2, zorder=3, mew=1, mfc=colour if filled else "white")
-    marks = [*((*SIZE_STYLE[s], SIZE_STYLE[s][0], s) for s in sizes), *legend]
+    marks = [*((*style, style[0], size) for size, style in SIZE_STYLE.items() if any(size == bs for *_, bs in have)),
+             *legend]
     handles = [Line2D([], [], color=colour, marker=marker, mfc=fill, ls="", ms=5, label=text)
                for colour, marker, fill, text in marks]
     figure.legend(handles=handles, loc="upper left", ncol=len(handles), frameon=False, fontsize=8.5,
                   bbox_to_anchor=(0.004, 1 - 0.58 / figure.get_figheight()), handletextpad=0.2,
                   columnspacing=1.4, borderpad=0.2)
     return figure
+
+
+def picture(path: Path, alt: str, entries: list[Entry], *args: Any) -> list[str]:
+    """draw_ratio(), as lines of the report; none if no row has a ratio."""
+    entries = [e for e in entries if "ratio" in e]
+    if not entries:
+        return []
+    try:
+        figure = draw_ratio(entries, *args)
+    except ImportError:
+        print("no picture: apt-get install python3-matplotlib", file=sys.stderr)
+        return []
+    figure.savefig(path, metadata={"Date": None})
+    return [f"![{alt}]({path.name})", ""]
 
 
 # A run that measured time
@@ -283,7 +268,7 @@ def digest(run: Document) -> list[Entry]:
     found: dict[str, Entry] = {
         entry["id"]: {"row": rows[entry["id"]], **stats.summary(entry["samples"]),
                       **({"latency": entry["latency"]} if "latency" in entry else {})}
-        for entry in run["rows"] if entry["id"] in rows}
+        for entry in run["rows"]}
     # Where a part of the bare device's I/O was done twice it is no ceiling, see run.py.
     twice = {entry["id"] for entry in run["rows"] if entry["id"].startswith("raw/") and entry["fio_share"] < 0.9}
     for entry in found.values():
@@ -294,22 +279,12 @@ def digest(run: Document) -> list[Entry]:
     return in_order(found.values())
 
 
-def verdict(entries: Iterable[Entry]) -> dict[str, Any]:
+def verdict(name: str, entries: list[Entry]) -> str:
     """Counts of rows by what their interval says, and the geometric mean."""
     ratios = [entry["ratio"] for entry in entries if "ratio" in entry]
-    return {
-        "rows": len(ratios),
-        "faster": sum(1 for r in ratios if r["low"] > 1),
-        "slower": sum(1 for r in ratios if r["high"] < 1),
-        "geomean": geometric_mean(r["median"] for r in ratios),
-    }
-
-
-def verdict_text(name: str, entries: list[Entry]) -> str:
-    v = verdict(entries)
-    same = v["rows"] - v["faster"] - v["slower"]
-    return (f"{name}: Rust/C {v['geomean']:.3f} (geometric mean of {v['rows']} rows); "
-            f"{v['faster']} faster, {same} within noise, {v['slower']} slower")
+    faster, slower = sum(r["low"] > 1 for r in ratios), sum(r["high"] < 1 for r in ratios)
+    return (f"{name}: Rust/C {geometric_mean(r['median'] for r in ratios):.3f} (geometric mean of {len(ratios)} rows); "
+            f"{faster} faster, {len(ratios) - faster - slower} within noise, {slower} slower")
 
 
 def kilo(iops: float | None) -> str:
@@ -338,7 +313,6 @@ def cells(entry: Entry) -> tuple[str, ...]:
 # Latency and processor time, of runs on a device.
 LATENCY = ("p50", "p99", "p99.9")
 LATENCY_HEAD = ("row", *(f"{side} {p}" for p in LATENCY for side in ("C", "Rust")), "C CPU", "Rust CPU")
-LATENCY_UNIT = "latency, and processor time for each I/O, in microseconds"
 
 
 def latency_cells(entry: Entry) -> tuple[str, ...]:
@@ -350,14 +324,6 @@ def latency_cells(entry: Entry) -> tuple[str, ...]:
     return (entry["row"].label,
             *(show(entry["latency"].get(side, {}).get(p)) for p in LATENCY for side in ("c", "rust")),
             *(show(value) for value in cpu))
-
-
-def text_table(entries: list[Entry]) -> str:
-    # The bare device stands beside the others, unless there are none.
-    shown = [e for e in entries if e["row"].fs != "raw"] or entries
-    text = text_tables(shown, "IOPS; median of paired rounds", HEAD, cells, verdict_text)
-    latency = [e for e in entries if "latency" in e]
-    return text + ("\n\n" + text_tables(latency, LATENCY_UNIT, LATENCY_HEAD, latency_cells, None) if latency else "")
 
 
 def machine() -> dict[str, Any]:
@@ -377,73 +343,56 @@ def timed_facts(doc: Document) -> Iterator[tuple[str, str]]:
         f"{run['kernel']['release']} ({run['kernel']['machine']}, {run['guest']['cpus']} CPU)",
         f"{run['guest']['fio']}, {count} rounds in {run['settings']['budget']:g} s a row, "
         f"{int(run['seconds']) // 60}:{int(run['seconds']) % 60:02d} in all", run.get("device", ""))
-    if run["settings"].get("against_itself"):
-        yield "note", "both sides were the same code: this shows the noise, not Rust"
 
 
-def markdown(doc: Document, entries: list[Entry], pictures: Iterable[str]) -> str:
-    run = doc["run"]
-    body = ["IOPS, as medians. *Rust/C* is the median over paired rounds inside one boot, with a 95 %",
-            "bootstrap interval of that median; *spread* is half the interquartile range of one round.",
-            "*raw* is the same I/O on the bare block device, *of raw* the part of it that Rust reaches.", ""]
+def body_of(run: Document) -> Iterator[str]:
+    yield from ("IOPS, as medians. *Rust/C* is the median over paired rounds inside one boot, with a 95 %",
+                "bootstrap interval of that median; *spread* is half the interquartile range of one round.",
+                "*raw* is the same I/O on the bare block device, *of raw* the part of it that Rust reaches.", "")
     if any(e["fio_share"] < 0.9 for e in run["rows"] if e["id"].startswith("raw/")):
-        body += ["Polled 1M has no ceiling here: on the bare device such a bio must not wait but would have to",
-                 "be split for null_blk, so that io_uring has each done a second time, by a worker.", ""]
-    body += pictures
-    body += markdown_tables([e for e in entries if e["row"].fs != "raw"], "", HEAD, cells, verdict_text)
-    body += markdown_tables([e for e in entries if "latency" in e], f": {LATENCY_UNIT}",
-                            LATENCY_HEAD, latency_cells, None)
-    return page("Direct I/O: Rust against C", timed_facts(doc), body, run["failures"], run["left_out"])
+        yield from ("Polled 1M has no ceiling here: on the bare device such a bio must not wait but would have to",
+                    "be split for null_blk, so that io_uring has each done a second time, by a worker.", "")
 
 
-def draw(out: Path, doc: Document, entries: list[Entry]) -> list[str]:
-    """The picture, as lines of the report."""
-    entries = [e for e in entries if "ratio" in e]
+def write(run: Document, args: argparse.Namespace, config: Path) -> None:
+    """All that is made of what run.py wrote."""
+    doc = {**origin(args, config), "machine": machine(), "run": run}
+    entries = digest(run)
     if not entries:
-        return []
+        sys.exit("error: no row was measured")
+    doc["summary"] = {e["row"].id: {k: v for k, v in e.items() if k != "row"} for e in entries}
+    save(args.out, "bench.json", doc)
 
     def span(e: Entry) -> tuple[float, float, float, bool]:
         ratio = e["ratio"]
         return ratio["low"], ratio["median"], ratio["high"], ratio["low"] > 1 or ratio["high"] < 1
 
-    try:
-        figure = plot_ratio(
-            entries, span, f"{doc['machine']['cpu']}, Linux {doc['run']['kernel']['release']}, {doc['date'][:10]}",
-            "Direct I/O in Rust against C: IOPS ratio",
-            "Right of 1.00 Rust is faster. Median of paired rounds, 95 % bootstrap interval. "
-            f"Geometric mean {verdict(entries)['geomean']:.3f}.", "IOPS, Rust / C",
-            [("#666666", "o", "white", "interval includes 1.00")])
-    except ImportError:
-        print("no picture: apt-get install python3-matplotlib", file=sys.stderr)
-        return []
-    save_figure(figure, out / "bench")
-    return ["![IOPS of Rust relative to C for every row](bench.svg)\n"]
+    shown = picture(
+        args.out / "bench.svg", "IOPS of Rust relative to C for every row", entries, span,
+        f"{doc['machine']['cpu']}, Linux {run['kernel']['release']}, {doc['date'][:10]}",
+        "Direct I/O in Rust against C: IOPS ratio",
+        "Right of 1.00 Rust is faster. Median of paired rounds, 95 % bootstrap interval.", "IOPS, Rust / C",
+        [("#666666", "o", "white", "interval includes 1.00")])
+    # The bare device stands beside the others, unless there are none.
+    of_fs = [e for e in entries if e["row"].fs != "raw"] or entries
+    save_page(args.out, "Direct I/O: Rust against C", timed_facts(doc), [
+        *body_of(run), *shown, *markdown_tables(of_fs, "", HEAD, cells, verdict),
+        *markdown_tables([e for e in entries if "latency" in e],
+                         ": latency, and processor time for each I/O, in microseconds",
+                         LATENCY_HEAD, latency_cells, None)], run["failures"], run["left_out"])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("run", type=Path, help="what run.py wrote, or a bench.json to draw again")
-    parser.add_argument("--config", type=Path, help=".config of the kernel")
+    parser.add_argument("run", type=Path, help="what run.py wrote")
+    parser.add_argument("--config", type=Path, required=True, help=".config of the kernel")
     add_arguments(parser)
     args = parser.parse_args()
     try:
-        doc = json.loads(args.run.read_text())
+        run = json.loads(args.run.read_text())
     except (OSError, ValueError) as error:
         sys.exit(f"error: {args.run}: {error}")
-    if "run" not in doc:
-        rows: dict[str, Row] = {row.id: row for row in bench_rows.all_rows(doc["settings"].get("machine", "uml"))}
-        doc = {**origin(args, args.config), "machine": machine(), "run": doc,
-               "definitions": {e["id"]: {"fs": rows[e["id"]].fs, "kind": rows[e["id"]].kind,
-                                         "engine": rows[e["id"]].engine, "bytes": rows[e["id"]].bytes,
-                                         "ceiling": rows[e["id"]].raw_id, "fio": e.pop("fio")}
-                               for e in doc["rows"]}}
-    entries = digest(doc["run"])
-    if not entries:
-        sys.exit("error: no row was measured")
-    doc["summary"] = {e["row"].id: {k: v for k, v in e.items() if k != "row"} for e in entries}
-    save(args.out, "bench.json", doc)
-    (args.out / "report.md").write_text(markdown(doc, entries, draw(args.out, doc, entries)))
-    say(text_table(entries), timed_facts(doc), doc["run"]["failures"])
+    write(run, args, args.config)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 SIZES = {"2k": 2 << 10, "4k": 4 << 10, "16k": 16 << 10, "64k": 64 << 10, "1M": 1 << 20}
-GRID = ("4k", "16k", "64k", "1M")
 
 # How fio is told to do its I/O. The asynchronous engines submit in batches, as
 # t/io_uring does: a system call is expensive in UML, and one per I/O would
@@ -53,6 +53,7 @@ KINDS = {
 ALIASES = {"bounce": ("bounce-read", "bounce-write"), "read": ("randread",), "write": ("randwrite",),
            "overwrite": ("randwrite",), "fallocated": ("unwritten", "unwritten-1"),
            "registered": ("fixedbufs",), "plain": ("io_uring",), "polled": ("poll",)}
+IO_NAMES = (*ENGINES, *KINDS, *ALIASES)
 
 FILESYSTEMS = {"raw": "block device", "ext4": "ext4", "xfs": "XFS"}
 
@@ -128,7 +129,7 @@ class Row:
         return f"raw/{kind.get(self.kind, self.kind)}/{self.engine}/{self.bs}"
 
     def fio(self, filename: Path, size: int) -> list[str]:
-        """The fio job, as a list of option=value."""
+        """The command that does the I/O, until it is stopped."""
         # In order where the extent tree would grow, or where a paper did so.
         order = "" if self.kind in ("unwritten", "unwritten-1", "append") or self.kind.startswith("seq") else "rand"
         rw = order + ("read" if self.is_read else "write")
@@ -139,7 +140,6 @@ class Row:
             "allow_file_create=0", "invalidate=0", "fallocate=none", "refill_buffers=0",
             # no clock calls in the I/O loop
             "gtod_reduce=1", "disk_util=0",
-            # stopped by run.py
             "time_based=1", "runtime=600",
             *ENGINES[self.engine][1],
         ]
@@ -153,100 +153,57 @@ class Row:
                     f"iodepth_batch_complete_max={self.depth}"]
         if self.kind.startswith("dsync"):
             job.append("sync=dsync")
-        return job
+        return ["fio", "--eta=never", "--name=row", *(f"--{option}" for option in job)]
 
 
-def _timed() -> Iterator[tuple[str, str, str]]:
-    """What is measured by time, in User Mode Linux."""
-    for kind in ("randread", "randwrite"):
-        for engine in ENGINES:
-            for bs in GRID:
-                yield kind, engine, bs
-    for bs in GRID:
-        yield "unwritten", "io_uring", bs
-    yield "unwritten", "psync", "4k"
-    for engine, bs in (("io_uring", "4k"), ("io_uring", "64k"), ("psync", "4k")):
-        yield "dsync", engine, bs
-    for engine in ("io_uring", "libaio", "psync"):
-        yield "subblock", engine, "2k"
-    for kind in ("bounce-read", "bounce-write"):
-        for bs in GRID:
-            yield kind, "io_uring", bs
-
-
-def _counted() -> Iterator[tuple[str, str, str]]:
-    """What is measured by instructions, on x86_64 in QEMU. Larger I/O is only more of memcpy."""
-    for kind in ("randread", "randwrite"):
-        for engine in ("fixedbufs", "io_uring", "libaio", "psync"):
-            for bs in ("4k", "16k", "64k"):
-                yield kind, engine, bs
-    for engine in ("fixedbufs", "libaio", "psync"):
-        yield "subblock", engine, "2k"
-    for kind in ("overwrite-1", "unwritten-1", "append", "dsync-fua", "dsync-flush"):
-        for bs in ("4k", "16k"):
-            yield kind, "fixedbufs", bs
-    for kind in ("unwritten", "append", "dsync-fua", "dsync-flush"):
-        yield kind, "psync", "4k"
-    for kind in ("bounce-read", "bounce-write"):
-        for bs in ("4k", "16k", "64k"):
-            yield kind, "fixedbufs", bs
+# Kinds, engines and sizes of rows, each with each.
+Spec = tuple[str, str, str]
+# What is measured by time.
+TIMED: tuple[Spec, ...] = (
+    ("randread randwrite", " ".join(ENGINES), "4k 16k 64k 1M"),
+    ("unwritten", "io_uring", "4k 16k 64k 1M"), ("unwritten", "psync", "4k"),
+    ("dsync", "io_uring", "4k 64k"), ("dsync", "psync", "4k"),
+    ("subblock", "io_uring libaio psync", "2k"),
+    ("bounce-read bounce-write", "io_uring", "4k 16k 64k 1M"))
+# What is measured by instructions, on x86_64 in QEMU. Larger I/O is only more of memcpy.
+COUNTED: tuple[Spec, ...] = (
+    ("randread randwrite", "fixedbufs io_uring libaio psync", "4k 16k 64k"),
+    ("subblock", "fixedbufs libaio psync", "2k"),
+    ("overwrite-1 unwritten-1 append dsync-fua dsync-flush", "fixedbufs", "4k 16k"),
+    ("unwritten append dsync-fua dsync-flush", "psync", "4k"),
+    ("bounce-read bounce-write", "fixedbufs", "4k 16k 64k"))
+MACHINES = {"uml": TIMED, "device": TIMED, "qemu": COUNTED, "seeds": ()}
 
 
 def _seeds() -> Iterator[Row]:
     """The rows of seeds.py."""
     for fs in ("ext4", "xfs"):
-        for engine in ("libaio", "io_uring", "poll"):
-            for depth in (1, 64, 128, 256):
-                for block in ("4k", "2k"):
-                    yield Row(fs, "randread", engine, "4k", in_flight=depth, block=block)
-        for kind in ("inline", "deferred"):
-            for depth in (1, 2, 4, 8, 16):
-                yield Row(fs, kind, "fixedbufs", "4k", in_flight=depth)
-        for kind in ("seq-read", "seq-write"):
-            for bs in ("4k", "16k"):
-                yield Row(fs, kind, "libaio", bs, in_flight=64)
+        for engine, depth, block in product(("libaio", "io_uring", "poll"), (1, 64, 128, 256), ("4k", "2k")):
+            yield Row(fs, "randread", engine, "4k", in_flight=depth, block=block)
+        for kind, depth in product(("inline", "deferred"), (1, 2, 4, 8, 16)):
+            yield Row(fs, kind, "fixedbufs", "4k", in_flight=depth)
+        for kind, bs in product(("seq-read", "seq-write"), ("4k", "16k")):
+            yield Row(fs, kind, "libaio", bs, in_flight=64)
         for kind in ("subblock", "subblock-unwritten"):
             yield Row(fs, kind, "libaio", "2k", in_flight=256, jobs=8)
-    for kind in ("seq-read", "seq-write", "seq-bounce-read", "seq-bounce-write"):
-        for bs in ("4k", "64k", "1M"):
-            yield Row("xfs", kind, "io_uring", bs, in_flight=16)
-
-
-MACHINES = {"uml": _timed, "device": _timed, "qemu": _counted}
+    for kind, bs in product(("seq-read", "seq-write", "seq-bounce-read", "seq-bounce-write"), ("4k", "64k", "1M")):
+        yield Row("xfs", kind, "io_uring", bs, in_flight=16)
 
 
 def all_rows(machine: str = "uml") -> list[Row]:
-    if machine == "seeds":
-        return _by_stage(list(_seeds()))
-    rows = []
-    for fs in FILESYSTEMS:
-        for kind, engine, bs in MACHINES[machine]():
-            row = Row(fs, kind, engine, bs)
-            # a block device has no unwritten space, and only XFS bounces
-            if fs == "raw" and row.raw_id != row.id:
-                continue
-            if row.bounce and fs != "xfs":
-                continue
-            rows.append(row)
-    return _by_stage(rows)
-
-
-def _by_stage(rows: list[Row]) -> list[Row]:
     """Stages in the order in which they first appear, and in each what ages a file system last."""
-    order: dict[Stage, int] = {}
-    for row in rows:
-        order.setdefault(row.stage, len(order))
-    return sorted(rows, key=lambda row: (order[row.stage], row.journal))
-
-
-def _quick(row: Row) -> bool:
-    """QUICK=1: every kind and every engine, but only the smallest size of each."""
-    return row.bs in ("2k", "4k")
+    rows = list(_seeds()) if machine == "seeds" else [
+        Row(fs, kind, engine, bs) for fs in FILESYSTEMS for spec in MACHINES[machine]
+        for kind, engine, bs in product(*(words.split() for words in spec))]
+    # a block device has no unwritten space, and only XFS bounces
+    rows = [row for row in rows if (row.fs != "raw" or row.raw_id == row.id) and (row.fs == "xfs" or not row.bounce)]
+    stages = list(dict.fromkeys(row.stage for row in rows))
+    return sorted(rows, key=lambda row: (stages.index(row.stage), row.journal))
 
 
 def _split(what: str, text: str, valid: Sequence[str]) -> list[str]:
-    names = [name for name in (text or "").replace(" ", ",").split(",") if name]
     lower = {name.lower(): name for name in valid}
+    names = text.replace(",", " ").split()
     for name in names:
         if name.lower() not in lower:
             raise ValueError(f"{what}={name}: unknown; valid are {', '.join(valid)}")
@@ -261,34 +218,28 @@ def select(fs: str = "", io: str = "", bs: str = "", quick: bool = False, machin
     Raises ValueError with one line for a name that does not exist.
     """
     fs_names = _split("FS", fs, list(FILESYSTEMS))
-    io_names = _split("IO", io, [*ENGINES, *KINDS, *ALIASES])
+    io_names = _split("IO", io, IO_NAMES)
     bs_names = _split("BS", bs, list(SIZES))
     meant = [meaning for name in io_names for meaning in ALIASES.get(name, (name,))]
     engines = [name for name in meant if name in ENGINES]
     kinds = [name for name in meant if name in KINDS]
 
     rows = all_rows(machine)
-    # A size that was asked for by name is wanted, QUICK or not.
+    # QUICK=1 leaves the smallest size of each kind and engine, unless a size was asked for by name.
+    sizes = bs_names or (["2k", "4k"] if quick else list(SIZES))
     keep = [row for row in rows
-            if (not fs_names or row.fs in fs_names)
-            and (not engines or row.engine in engines)
-            and (not kinds or row.kind in kinds)
-            and (not bs_names or row.bs in bs_names)
-            and (not quick or bs_names or _quick(row))]
+            if (not fs_names or row.fs in fs_names) and (not engines or row.engine in engines)
+            and (not kinds or row.kind in kinds) and row.bs in sizes]
+    picked = [f"{k}={v}" for k, v in (("FS", fs), ("IO", io), ("BS", bs)) if v] + ["QUICK=1"] * quick
     if not keep:
-        picked = " ".join(f"{k}={v}" for k, v in (("FS", fs), ("IO", io), ("BS", bs)) if v)
-        raise ValueError(f"no row matches {picked}{' QUICK=1' if quick else ''}"
+        raise ValueError(f"no row matches {' '.join(picked)}"
                          " (IO= names engines and kinds: a row must match one of each)")
     ceilings = {row.raw_id for row in keep}
     keep = [row for row in rows if row in keep or row.id in ceilings]
-
     gone = [row for row in rows if row not in keep]
     if not gone:
         return keep, []
-    why = [f"{k}={v}" for k, v in (("FS", fs), ("IO", io), ("BS", bs)) if v]
-    why += ["QUICK=1"] if quick else []
-    return keep, [f"{len(keep)} of {len(rows)} rows; {' '.join(why)} leaves out:"] + [
-        f"  {line}" for line in _summary(gone)]
+    return keep, [f"{len(keep)} of {len(rows)} rows; {' '.join(picked)} leaves out:", *_summary(gone)]
 
 
 def find(words: str, machine: str) -> list[Row]:
@@ -296,44 +247,32 @@ def find(words: str, machine: str) -> list[Row]:
 
     Raises ValueError with one line for a word that does not exist.
     """
-    of_fs, of_io, of_bs = [], [], []
-    for word in words.split():
-        if word.lower() in FILESYSTEMS:
-            of_fs.append(word)
-        elif word in SIZES:
-            of_bs.append(word)
-        elif word.lower() in (*ENGINES, *KINDS, *ALIASES):
-            of_io.append(word)
-        else:
-            raise ValueError(f"ROW={words}: {word}: unknown; valid are "
-                             f"{', '.join([*FILESYSTEMS, *ALIASES, *KINDS, *ENGINES, *SIZES])}")
-    rows, _ = select(",".join(of_fs), ",".join(of_io), ",".join(of_bs), machine=machine)
-    return [row for row in rows if row.fs != "raw" or "raw" in of_fs]
+    names = _split("ROW", words, [*FILESYSTEMS, *IO_NAMES, *SIZES])
+    fs, io, bs = (",".join(name for name in names if name in table) for table in (FILESYSTEMS, IO_NAMES, SIZES))
+    return [row for row in select(fs, io, bs, machine=machine)[0] if row.fs != "raw" or "raw" in names]
 
 
 def _summary(rows: list[Row]) -> Iterator[str]:
     """Name every row, a kind a line, file systems and engines that agree together."""
     for kind in KINDS:
-        by_engine: dict[str, dict[tuple[str, ...], list[str]]] = {}
+        merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
         for engine in ENGINES:
+            systems: dict[tuple[str, ...], list[str]] = {}
             for fs in FILESYSTEMS:
                 sizes = tuple(r.bs for r in rows if (r.kind, r.engine, r.fs) == (kind, engine, fs))
                 if sizes:
-                    by_engine.setdefault(engine, {}).setdefault(sizes, []).append(fs)
-        merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
-        for engine, by_sizes in by_engine.items():
-            for sizes, names in by_sizes.items():
-                merged.setdefault((sizes, tuple(names)), []).append(engine)
-        for (sizes, systems), engines in merged.items():
-            yield f"{' '.join(systems)}: {kind} {', '.join(engines)}: {' '.join(sizes)}"
+                    systems.setdefault(sizes, []).append(fs)
+            for sizes, found in systems.items():
+                merged.setdefault((sizes, tuple(found)), []).append(engine)
+        for (sizes, names), engines in merged.items():
+            yield f"  {' '.join(names)}: {kind} {', '.join(engines)}: {' '.join(sizes)}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--fs", default="")
-    parser.add_argument("--io", default="")
-    parser.add_argument("--bs", default="")
+    for name in ("--fs", "--io", "--bs"):
+        parser.add_argument(name, default="")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--machine", choices=(*MACHINES, "seeds"), default="uml")
+    parser.add_argument("--machine", choices=MACHINES, default="uml")
 
 
 def main() -> None:
@@ -343,10 +282,8 @@ def main() -> None:
     parser.add_argument("--find", help="words that pick rows, such as 'xfs read 4k'")
     args = parser.parse_args()
     try:
-        if args.find:
-            rows, notes = find(args.find, args.machine), list[str]()
-        else:
-            rows, notes = select(args.fs, args.io, args.bs, args.quick, args.machine)
+        rows, notes = ((find(args.find, args.machine), []) if args.find
+                       else select(args.fs, args.io, args.bs, args.quick, args.machine))
     except ValueError as error:
         sys.exit(f"error: {error}")
     if args.list:

@@ -84,26 +84,22 @@ def plan(row: Row, rate: float, size: int, budget: float, sides: list[str]) -> t
 
 def measure(row: Row, stage: Stage, budget: float, sides: list[str]) -> Result:
     """The samples of a row, in about budget seconds."""
-    with load.Target(row, stage) as target:
-        fio = load.Fio(row, target)
-        try:
-            fio.wait_for_io()
-            rate = 0
-            for impl in sides:
-                sample = turn(fio, impl, WARM / len(sides), target.prepare)
-                rate = max(rate, sample["bytes"] / sample["seconds"])
-            seconds, rounds = plan(row, rate, target.size, budget, sides)
-            samples = []
-            for pair in range(rounds):
-                for impl in sides if pair % 2 == 0 else sides[::-1]:
-                    sample = turn(fio, impl, seconds, target.prepare)
-                    if row.kind == "unwritten" and sample["since_switch"] > target.size:
-                        raise Failed("a turn wrote more than the fallocated space")
-                    samples.append({"pair": pair, **sample})
-            claimed = fio.stop()
-            total = io_bytes(fio.read) - fio.start_bytes
-        finally:
-            fio.kill()
+    with load.Target(row, stage) as target, load.Fio(row, target) as fio:
+        fio.wait_for_io()
+        rate = 0
+        for impl in sides:
+            sample = turn(fio, impl, WARM / len(sides), target.prepare)
+            rate = max(rate, sample["bytes"] / sample["seconds"])
+        seconds, rounds = plan(row, rate, target.size, budget, sides)
+        samples = []
+        for pair in range(rounds):
+            for impl in sides if pair % 2 == 0 else sides[::-1]:
+                sample = turn(fio, impl, seconds, target.prepare)
+                if row.kind == "unwritten" and sample["since_switch"] > target.size:
+                    raise Failed("a turn wrote more than the fallocated space")
+                samples.append({"pair": pair, **sample})
+        claimed = fio.stop()
+        total = io_bytes(fio.read) - fio.start_bytes
     scale = claimed / total
     # Reads are counted exactly. Writes share the counter with the journal, and a polled bio
     # of more segments than null_blk takes is submitted twice: it must not wait, splitting it
@@ -121,56 +117,34 @@ def measure(row: Row, stage: Stage, budget: float, sides: list[str]) -> Result:
 
 # The whole run
 
-def short(iops: float) -> str:
-    return f"{iops / 1000:.1f}k" if iops >= 1000 else f"{iops:.0f}"
-
-
-def describe(row: Row, result: Result) -> str:
+def describe(_row: Row, result: Result) -> str:
     got = stats.summary(result["samples"])
-    text = ": " + "  ".join(f"{impl} {short(got[impl]['iops'])}" for impl in ("c", "rust") if impl in got)
-    if row.fs == "raw":
-        return f": raw {short(got['c']['iops'])}"
+    text = ": " + "  ".join(f"{impl} {got[impl]['iops']:,.0f}" for impl in ("c", "rust") if impl in got)
     if "ratio" in got:
-        ratio = got["ratio"]
-        text += f"  rust/c {ratio['median']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]"
+        text += "  rust/c {median:.3f} [{low:.3f}, {high:.3f}]".format(**got["ratio"])
     return text
 
 
 def run(rows: list[Row], notes: list[str], disks: load.Disks | Mapping[str, str], args: argparse.Namespace,
         extra: Callable[[Row, Stage, list[str]], Result] = lambda row, stage, sides: {}) -> dict[str, Any]:
     """The document about the rows; extra(row, stage, sides) adds to what it says of each."""
-    began = time.monotonic()
     budget = args.budget or (0.9 if args.quick else 2)
     sides = ["c", "rust"]
     for note in notes:
         say(note)
     say(f"{len(rows)} rows, each {budget:g} s of rounds of {' and '.join(sides)}")
-    if load.AGAINST_ITSELF:
-        say("against itself: both sides are the same code")
 
     def one(row: Row, stage: Stage) -> Result:
-        now = time.monotonic()
+        mine = ["c"] if row.fs == "raw" else sides
         # one side has half the work
-        result = (measure(row, stage, budget / 2, ["c"]) if row.fs == "raw"
-                  else measure(row, stage, budget, sides))
-        result.update(extra(row, stage, ["c"] if row.fs == "raw" else sides))
-        result["wall"] = time.monotonic() - now
-        return result
+        return {**measure(row, stage, budget * len(mine) / 2, mine), **extra(row, stage, mine)}
 
-    results, failures = load.each_row(rows, disks, one, describe)
-    seconds = time.monotonic() - began
-    say(f"measured {len(results)} rows in {load.clock(seconds)}"
-        + (f", {len(failures)} failed" if failures else ""))
-    return {
-        **load.environment(),
-        "settings": {"machine": args.machine, "fs": args.fs, "io": args.io, "bs": args.bs,
-                     "quick": args.quick, "budget": budget,
-                     "file_bytes": load.FILE_SIZE, "against_itself": load.AGAINST_ITSELF},
-        "left_out": notes,
-        "seconds": seconds,
-        "rows": results,
-        "failures": failures,
-    }
+    out = load.each_row(rows, disks, one, describe)
+    say(f"measured {len(out['rows'])} rows in {load.clock(out['seconds'])}"
+        + (f", {len(out['failures'])} failed" if out["failures"] else ""))
+    return {**out, "left_out": notes,
+            "settings": {"machine": args.machine, "fs": args.fs, "io": args.io, "bs": args.bs,
+                         "quick": args.quick, "budget": budget, "file_bytes": load.FILE_SIZE}}
 
 
 def main() -> None:
@@ -179,10 +153,7 @@ def main() -> None:
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
     parser.add_argument("--budget", type=float, default=0,
                         help="seconds of measuring for each row (default 2; 0.9 if quick)")
-    parser.add_argument("--against-itself", action="store_true",
-                        help="leave the switch alone, and see what noise looks like")
     args = parser.parse_args()
-    load.AGAINST_ITSELF = args.against_itself
     try:
         rows, notes = bench_rows.select(args.fs, args.io, args.bs, args.quick, args.machine)
     except ValueError as error:
@@ -194,7 +165,7 @@ def main() -> None:
         rows = [row for row in rows if row not in append]
     out = run(rows, notes, load.Disks(), args)
     load.save(args.out, out)
-    sys.exit(1 if out["failures"] else 0)
+    sys.exit(bool(out["failures"]))
 
 
 if __name__ == "__main__":

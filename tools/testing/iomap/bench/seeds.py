@@ -182,21 +182,14 @@ def tables(results: Results) -> Iterator[tuple[str, str, list[str], Table]]:
         yield title, text, head, list(function(results))
 
 
-def plain(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    return "\n".join(report.columns([head, *lines], left=2, indent=2))
-
-
 def main() -> None:
     args = count_report.arguments(__doc__).parse_args()
     doc = count_report.document(args, "seeds.json", "seeds")
     body = [" ".join((__doc__ or "").split("\n\n")[1].split()), ""]
-    text = []
-    for title, words, head, lines in tables(Results(doc["rows"])):
-        text.append(f"{title}\n{plain(head, lines)}\n")
-        body += [f"## {title}", "", words, "", *report.markdown_table(head, lines, len(head))]
-    (args.out / "report.md").write_text(report.page(
-        "The experiments that began this, counted", count_report.facts(doc), body, doc["failures"]))
-    report.say("\n".join(text), count_report.facts(doc), doc["failures"])
+    for title, text, head, lines in tables(Results(doc["rows"])):
+        body += [f"## {title}", "", text, "", *report.markdown_table(head, lines, len(head))]
+    report.save_page(args.out, "The experiments that began this, counted", count_report.facts(doc), body,
+                     doc["failures"])
 
 
 if __name__ == "__main__":
