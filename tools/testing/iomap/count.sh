@@ -51,9 +51,9 @@ flavour=x86-bench
 lock bench
 
 log=$CACHE/plugin.log
-in_root rustc --edition=2021 -O --crate-type=cdylib --crate-name=iomap_count -Dwarnings \
-	-o /cache/libiomap_count.so $bench/plugin/lib.rs >"$log" 2>&1 </dev/null ||
-	die "the plugin of QEMU could not be built: $(grep -m 1 '^error' "$log"); see $log"
+in_root "clang-$LLVM_MAJOR" -O2 -Wall -Wextra -Wno-unused-parameter -Werror -shared -fPIC \
+	-o /cache/libiomap_count.so $bench/plugin.c >"$log" 2>&1 </dev/null ||
+	die "the plugin of QEMU could not be built: $(grep -m 1 'error:' "$log"); see $log"
 "$IOMAP_DIR/build.sh" "$flavour"
 
 out=/cache/${BUILD##*/}/$flavour

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Makes the load for counting instructions; runs as root in a guest of QEMU.
 
-The counting is done outside, by a plugin of QEMU (plugin/lib.rs). It is told
+The counting is done outside, by a plugin of QEMU (plugin.c). It is told
 by an instruction that does nothing: between two of them lies a window, in which
 fio runs without a pause under one implementation. counts.py puts together what
 this says of the windows and what the plugin counted in them.
