@@ -52,28 +52,21 @@ def name_of(device: str) -> str:
     return Path(f"/sys/dev/block/{os.major(info.st_rdev)}:{os.minor(info.st_rdev)}").resolve().name
 
 
-def parts_of(name: str) -> list[str]:
-    """A disk and its partitions, as names in sysfs."""
-    where = Path("/sys/class/block", name).resolve()
-    return [name, *(path.parent.name for path in where.glob("*/partition"))]
-
-
-def number_of(name: str) -> str:
-    return Path("/sys/class/block", name, "dev").read_text().strip()
-
-
 def check_unused(device: str, name: str) -> None:
     """Nobody else has anything to do with the device, and nothing is divided on it."""
-    numbers = {number_of(part): part for part in parts_of(name)}
+    disk = Path("/sys/class/block", name).resolve()
+    # The disk and its partitions.
+    parts = {(path / "dev").read_text().strip(): path
+             for path in (disk, *(path.parent for path in disk.glob("*/partition")))}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         words = line.split()
-        if words[2] in numbers:
-            raise Refused(f"/dev/{numbers[words[2]]} is mounted on {words[4]}: umount it, or take another device")
-    for part in numbers.values():
-        holders = [path.name for path in Path("/sys/class/block", part, "holders").glob("*")]
+        if words[2] in parts:
+            raise Refused(f"/dev/{parts[words[2]].name} is mounted on {words[4]}: umount it, or take another device")
+    for part in parts.values():
+        holders = ", ".join(path.name for path in (part / "holders").glob("*"))
         if holders:
-            raise Refused(f"/dev/{part} is in use by {', '.join(holders)}: take another device")
-    if len(numbers) > 1:
+            raise Refused(f"/dev/{part.name} is in use by {holders}: take another device")
+    if len(parts) > 1:
         raise Refused(f"{device} has a partition table: name one of its partitions, or wipe it: wipefs -a {device}")
     try:
         # Whoever mounts it, swaps to it or builds on it has it open in this way.
