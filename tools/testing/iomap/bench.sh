@@ -75,7 +75,7 @@ timed()
 }
 
 if [ "$machine" = qemu ]; then
-	"$IOMAP_DIR/count.sh" bench
+	"$IOMAP_DIR/count.sh" bench "${filter[@]}"
 	probe_kvm x86-bench
 	if [ -n "$no_kvm" ]; then
 		say "instructions only, no times: $no_kvm"

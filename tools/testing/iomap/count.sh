@@ -3,13 +3,13 @@
 # Counts the instructions of direct I/O, in C and in Rust, on x86_64: QEMU runs the kernel and a plugin
 # of ours counts, by function. Counts are exact, so that what else runs on this machine does not matter.
 #
-#   count.sh bench       "make bench MACHINE=qemu": every row, and what it adds to the raw device
-#   count.sh profile     "make profile": a few rows by function (ROW="ext4 overwrite 4k registered")
-#   count.sh budget      "make count": is Rust as good as bench/budget says? (WRITE=1)
-#   count.sh seeds       "make bench SEEDS=1": the experiments of bench/seeds.py
+#   count.sh bench FILTER...   "make bench MACHINE=qemu": every row, and what it adds to the raw device;
+#                              FILTER are arguments that pick rows, from bench.sh
+#   count.sh profile           "make profile": a few rows by function (ROW="ext4 overwrite 4k registered")
+#   count.sh budget            "make count": is Rust as good as bench/budget says? (WRITE=1)
+#   count.sh seeds             "make bench SEEDS=1": the experiments of bench/seeds.py
 #
-#   QUICK=1 FS= IO= BS=  pick rows of the benchmark; bench/rows.py lists what there is
-#   KSRC=                your own kernel tree
+#   KSRC=                      your own kernel tree
 #
 # Results go to results/<time>-bench/ (-profile, -count), and results/latest (latest-profile,
 # latest-count) points there.
@@ -20,31 +20,20 @@ set -euo pipefail
 start=$(date +%s)
 what=${1:-bench}
 bench=/project/tools/testing/iomap/bench
-select=(--machine=qemu) options=()
+# What picks rows, how they are counted, and what makes a report of it.
+select=(--machine=qemu) options=() kind=$what
 case $what in
-bench)
-	select+=("--fs=${FS:-}" "--io=${IO:-}" "--bs=${BS:-}")
-	case ${QUICK:-} in
-	'' | 0 | n) ;;
-	*) select+=(--quick) ;;
-	esac
-	;;
-profile)
-	select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}")
-	;;
+bench) select+=("${@:2}") program=(count_report.py) ;;
+profile) select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}") program=(by_function.py) ;;
 budget)
-	select+=("--bs=4k,16k")
-	options=(--sides=rust --repeats=3)
+	select+=("--bs=4k,16k") options=(--sides=rust --repeats=3) kind=count
+	program=(budget.py "--budget=$bench/budget" ${WRITE:+--write})
 	;;
-seeds)
-	select=(--machine=seeds)
-	options=(--machine=seeds)
-	;;
+seeds) select=(--machine=seeds) kind=bench program=(seeds.py) ;;
 *) die "usage: $0 bench|profile|budget|seeds" ;;
 esac
 need_root "$@"
-selected=$(run_python bench/rows.py "${select[@]}") || exit 1
-rows=$(run_python bench/rows.py "${select[@]}" --list)
+run_python bench/rows.py "${select[@]}" >/dev/null || exit 1
 flavour=x86-bench
 
 "$IOMAP_DIR/root.sh"
@@ -70,7 +59,7 @@ for ((i = 0; i < n; i++)); do
 		GUEST_APPEND="brd.rd_nr=1 brd.rd_size=1048576 ${GUEST_APPEND:-}" \
 		GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_count.so,map=$out/System.map,out=/cache/run/count-$i/counts" \
 		start_guest "$flavour" "$run" 1800 python3 -B $bench/count.py --out "/cache/run/count-$i/run.json" \
-		--rows "$(tr '\n' ',' <<<"$rows")" --shard "$i/$n" "${options[@]}" ${COUNT_ARGS:-}
+		--shard "$i/$n" "${select[@]}" "${options[@]}" ${COUNT_ARGS:-}
 done
 wait_guests
 runs=() status=0
@@ -78,9 +67,7 @@ for ((i = 0; i < n; i++)); do
 	run=$CACHE/run/count-$i
 	s=$(cat "$run/guest-status")
 	[ "$s" -le "$status" ] || status=$s
-	if [ -s "$run/run.json" ]; then
-		runs+=("/cache/run/count-$i")
-	else
+	if [ ! -s "$run/run.json" ]; then
 		# 124 and 125 have already said why
 		[ "$s" -ge 124 ] || guest_failed "$run/console.log" "the counting ended without a result"
 		exit 1
@@ -89,31 +76,15 @@ for ((i = 0; i < n; i++)); do
 		cat "$run/splat" >&2
 		die "the kernel of guest $i complains: its console is in $run/console.log"
 	fi
+	runs+=("/cache/run/count-$i")
 done
 
 about_run "$start"
-about+=("--build=$out" "--llvm=$LLVM_MAJOR" "--qemu=$(in_root qemu-system-x86_64 --version </dev/null | sed -n 's/.* version \([^ (]*\).*/\1/p')")
-case $what in
-bench)
-	publish "$start" bench latest
-	left_out=
-	[[ $selected != *$'\n'* ]] || left_out=$selected
-	program=(count_report.py "--left-out=$left_out")
-	;;
-profile)
-	publish "$start" profile latest-profile
-	program=(by_function.py)
-	;;
-seeds)
-	publish "$start" bench latest
-	program=(seeds.py)
-	;;
-budget)
-	publish "$start" count latest-count
-	program=(budget.py --budget="$bench/budget")
-	[ -z "${WRITE:-}" ] || program+=(--write)
-	;;
-esac
+about+=("--build=$out" "--llvm=$LLVM_MAJOR"
+	"--qemu=$(in_root qemu-system-x86_64 --version </dev/null | sed -n 's/.* version \([^ (]*\).*/\1/p')")
+point=latest-$kind
+[ "$kind" != bench ] || point=latest
+publish "$start" "$kind" "$point"
 echo
 in_root python3 -B "$bench/${program[0]}" "${runs[@]}" "--out=/project/$results" "${about[@]}" "${program[@]:1}" </dev/null || {
 	s=$?

@@ -94,23 +94,21 @@ def shard(rows: list[Row], which: str) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
-    parser.add_argument("--rows", required=True, help="identifiers, with commas between")
-    parser.add_argument("--machine", default="qemu", choices=("qemu", "seeds"))
+    bench_rows.add_arguments(parser)
     parser.add_argument("--sides", default="c,rust")
     parser.add_argument("--shard", default="0/1")
     parser.add_argument("--repeats", type=int, help="windows a side")
     parser.add_argument("--window", type=float, help="seconds of the guest")
     args = parser.parse_args()
-    wanted = args.rows.split(",")
-    rows = shard([row for row in bench_rows.all_rows(args.machine) if row.id in wanted], args.shard)
+    rows, left_out = bench_rows.chosen(args)
     mark = Marks()
 
     def one(row: Row, stage: load.Stage) -> load.Result:
         return measure(row, stage, mark, ["c"] if row.fs == "raw" else args.sides.split(","), args)
 
-    out = load.each_row(rows, load.Disks(), one)
-    out["settings"] = {"repeats": args.repeats or REPEATS, "window": args.window or WINDOW}
-    load.save(args.out, out)
+    out = load.each_row(shard(rows, args.shard), load.Disks(), one)
+    load.save(args.out, {**out, "left_out": left_out, "settings": {
+        "repeats": args.repeats or REPEATS, "window": args.window or WINDOW}})
     sys.exit(bool(out["failures"]))
 
 

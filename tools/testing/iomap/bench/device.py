@@ -169,9 +169,9 @@ def main() -> None:
     args.budget = 0
     try:
         name = check(args.device, args.confirm)
-        rows, notes = bench_rows.select(args.fs, args.io, args.bs, args.quick, args.machine)
-    except (Refused, ValueError) as error:
+    except Refused as error:
         sys.exit(f"error: {error}")
+    rows, notes = bench_rows.chosen(args)
     rows, unfit = available(rows, name)
     if not rows:
         sys.exit(f"error: no row is left for {args.device}: " + "; ".join(unfit))

@@ -272,24 +272,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("--fs", "--io", "--bs"):
         parser.add_argument(name, default="")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--find", default="", help="words that pick rows, such as 'xfs read 4k'")
     parser.add_argument("--machine", choices=MACHINES, default="uml")
+
+
+def chosen(args: argparse.Namespace) -> tuple[list[Row], list[str]]:
+    """As select(). What nobody can run ends the program."""
+    try:
+        if args.find:
+            return find(args.find, args.machine), []
+        return select(args.fs, args.io, args.bs, args.quick, args.machine)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="check a row filter and say what it picks")
     add_arguments(parser)
-    parser.add_argument("--list", action="store_true", help="one row a line")
-    parser.add_argument("--find", help="words that pick rows, such as 'xfs read 4k'")
-    args = parser.parse_args()
-    try:
-        rows, notes = ((find(args.find, args.machine), []) if args.find
-                       else select(args.fs, args.io, args.bs, args.quick, args.machine))
-    except ValueError as error:
-        sys.exit(f"error: {error}")
-    if args.list:
-        print("\n".join(row.id for row in rows))
-    else:
-        print("\n".join(notes) or f"all {len(rows)} rows")
+    rows, notes = chosen(parser.parse_args())
+    print("\n".join(notes) or f"{len(rows)} rows")
 
 
 if __name__ == "__main__":

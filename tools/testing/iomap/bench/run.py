@@ -154,10 +154,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=0,
                         help="seconds of measuring for each row (default 2; 0.9 if quick)")
     args = parser.parse_args()
-    try:
-        rows, notes = bench_rows.select(args.fs, args.io, args.bs, args.quick, args.machine)
-    except ValueError as error:
-        sys.exit(f"error: {error}")
+    rows, notes = bench_rows.chosen(args)
     # It comes to the end of the file while it is timed, and goes on with writing over it.
     append = [row for row in rows if row.kind == "append"]
     if append:
