@@ -5,7 +5,6 @@ run.py measures it by time, count.py by the instructions that it takes.
 Lines that begin with "@@ " are progress for the one who waits.
 """
 
-import contextlib
 import json
 import mmap
 import os
@@ -86,9 +85,6 @@ NULLB = {
 def make_nullb(kind: str) -> str:
     """A memory-backed null_blk of a kind in NULLB: the name of its device."""
     if not (CONFIGFS / "nullb").exists():
-        with contextlib.suppress(Failed):
-            sh("mount", "-t", "configfs", "none", CONFIGFS)
-    if not (CONFIGFS / "nullb").exists():
         raise Failed("no null_blk with configfs in this kernel")
     nullb = CONFIGFS / "nullb" / f"nullb_{kind}"
     nullb.mkdir()
@@ -108,52 +104,40 @@ def queue(name: str) -> Path:
     return (where.parent if (where / "partition").exists() else where) / "queue"
 
 
-def device_node(name: str) -> Path:
-    node = Path("/dev", name)
-    if not node.exists():
-        major, minor = Path("/sys/class/block", name, "dev").read_text().split(":")
-        os.mknod(node, 0o600 | 0o060000, os.makedev(int(major), int(minor)))
-    return node
-
-
 def fill(path: Path, size: int) -> None:
     """Write every byte once, past the page cache."""
     buffer = mmap.mmap(-1, MIB)
     buffer.write(os.urandom(4096) * (MIB // 4096))
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
     try:
-        for offset in range(0, size, MIB):
-            if os.pwrite(fd, buffer, offset) != MIB:
+        for _ in range(size // MIB):
+            if os.write(fd, buffer) != MIB:
                 raise Failed(f"short write to {path}")
         os.fsync(fd)
     finally:
         os.close(fd)
 
 
-class Disks:
+class Disks(dict[str, str]):
     """The disks in memory, by the name that rows have for them, made when they are first wanted."""
 
-    def __init__(self) -> None:
-        self.made: dict[str, str] = {}
-
-    def __getitem__(self, kind: str) -> str:
-        if kind not in self.made:
-            self.made[kind] = "ram0" if kind == "ram" else make_nullb(kind)
-            # Where nobody has written, a disk in memory has yet to allocate it.
-            fill(device_node(self.made[kind]), int(Path("/sys/block", self.made[kind], "size").read_text()) * 512)
-        return self.made[kind]
+    def __missing__(self, kind: str) -> str:
+        self[kind] = name = "ram0" if kind == "ram" else make_nullb(kind)
+        # Where nobody has written, a disk in memory has yet to allocate it.
+        fill(Path("/dev", name), int(Path("/sys/block", name, "size").read_text()) * 512)
+        return name
 
 
 class Stage:
     """A device, perhaps with a file system on it, for the rows that share it."""
 
-    def __init__(self, key: rows.Stage, disks: Disks | Mapping[str, str]) -> None:
+    def __init__(self, key: rows.Stage, disks: Mapping[str, str]) -> None:
         kind, self.fs, self.bounce, self.block = key
         self.disk = disks[kind]
         self.stable = queue(self.disk) / "stable_writes"
 
     def __enter__(self) -> Self:
-        node = device_node(self.disk)
+        node = Path("/dev", self.disk)
         if self.fs == "raw":
             fill(node, FILE_SIZE)
             self.path = node
@@ -302,7 +286,7 @@ def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
-def each_row(rows: list[Row], disks: Disks | Mapping[str, str], measure: Callable[[Row, Stage], Result],
+def each_row(rows: list[Row], disks: Mapping[str, str], measure: Callable[[Row, Stage], Result],
              describe: Callable[[Row, Result], str] = lambda row, result: "") -> dict[str, Any]:
     """What measure(row, stage) says of each row, stage by stage, the rows that failed, and what it ran on."""
     results: list[Result] = []

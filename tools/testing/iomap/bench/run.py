@@ -125,7 +125,7 @@ def describe(_row: Row, result: Result) -> str:
     return text
 
 
-def run(rows: list[Row], notes: list[str], disks: load.Disks | Mapping[str, str], args: argparse.Namespace,
+def run(rows: list[Row], notes: list[str], disks: Mapping[str, str], args: argparse.Namespace,
         extra: Callable[[Row, Stage, list[str]], Result] = lambda row, stage, sides: {}) -> dict[str, Any]:
     """The document about the rows; extra(row, stage, sides) adds to what it says of each."""
     budget = args.budget or (0.9 if args.quick else 2)

@@ -9,7 +9,7 @@ takes 5 % fewer instructions can do 5 % more.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import count_report
 from rows import ENGINES, FILESYSTEMS, Row
@@ -43,8 +43,6 @@ BOUNCE = {
     ("write", "64k"): ((2009, 7.33, 15.80), (2007, 7.47, 24.71)),
     ("write", "1M"): ((1992, 7.26, 9.13), (1992, 9.21, 19.11)),
 }
-SIDES = (("c", "C"), ("rust", "Rust"))
-Table = list[list[str]]
 
 
 # Of a row that was not measured, and of what is computed with it.
@@ -64,6 +62,12 @@ class Results:
         side = self.side(row, impl)
         return float(side["kernel"] + side["user"])
 
+    def compare(self, before: Row, after: Row, form: str) -> Iterator[str]:
+        """Of C and of Rust both, and the gain in percent or their ratio."""
+        for impl in ("c", "rust"):
+            one, other = self.all(before, impl), self.all(after, impl)
+            yield from (number(one), number(other), show(100 * (one / other - 1) if "%" in form else one / other, form))
+
 
 def show(value: float, form: str) -> str:
     return "failed" if math.isnan(value) else form.format(value)
@@ -73,56 +77,43 @@ def number(value: float) -> str:
     return show(value, "{:,.0f}")
 
 
-def gain(before: float, after: float) -> str:
-    return show(100 * (before / after - 1), "{:+.1f} %")
-
-
 def simple(results: Results) -> Iterator[list[str]]:
     """The simple read, on and off."""
     for (fs, engine), published in SIMPLE.items():
         for depth, figure in zip(SIMPLE_DEPTHS, published, strict=True):
-            cells = [FILESYSTEMS[fs], ENGINES[engine][0], str(depth), f"{figure:+.2f} %"]
-            for impl, _ in SIDES:
-                off, on = (results.all(Row(fs, "randread", engine, "4k", in_flight=depth, block=block), impl)
-                           for block in ("2k", "4k"))
-                cells += [number(off), number(on), gain(off, on)]
-            yield cells
+            off, on = (Row(fs, "randread", engine, "4k", in_flight=depth, block=block) for block in ("2k", "4k"))
+            yield [FILESYSTEMS[fs], ENGINES[engine][0], str(depth), f"{figure:+.2f} %",
+                   *results.compare(off, on, "{:+.1f} %")]
 
 
 def deferred(results: Results) -> Iterator[list[str]]:
     """What it costs to complete in a worker."""
     for fs in ("ext4", "xfs"):
         for depth in (1, 2, 4, 8, 16):
-            cells = [FILESYSTEMS[fs], str(depth), "up to +37 %"]
-            for impl, _ in SIDES:
-                inline, worker = (results.all(Row(fs, kind, "fixedbufs", "4k", in_flight=depth), impl)
-                                  for kind in ("inline", "deferred"))
-                cells += [number(worker), number(inline), gain(worker, inline)]
-            yield cells
+            worker, inline = (Row(fs, kind, "fixedbufs", "4k", in_flight=depth) for kind in ("deferred", "inline"))
+            yield [FILESYSTEMS[fs], str(depth), "up to +37 %", *results.compare(worker, inline, "{:+.1f} %")]
 
 
 def systems(results: Results) -> Iterator[list[str]]:
     """ext4 beside XFS, in order."""
     for kind in ("seq-read", "seq-write"):
         for bs in ("4k", "16k"):
-            both = {(fs, impl): results.all(Row(fs, kind, "libaio", bs, in_flight=64), impl)
-                    for fs in ("ext4", "xfs") for impl, _ in SIDES}
-            published = [BEFORE_IOMAP[fs, kind, bs] for fs in ("ext4", "xfs")]
-            yield [f"{kind[4:]} {bs}", *(f"{p:.3f}" for p in published), f"{published[0] / published[1]:.3f}",
-                   *(cell for impl, _ in SIDES for cell in
-                     (number(both["ext4", impl]), number(both["xfs", impl]),
-                      show(both["xfs", impl] / both["ext4", impl], "{:.3f}")))]
+            ext4, xfs = (BEFORE_IOMAP[fs, kind, bs] for fs in ("ext4", "xfs"))
+            cells = [f"{kind[4:]} {bs}", f"{ext4:.3f}", f"{xfs:.3f}", f"{ext4 / xfs:.3f}"]
+            for impl in ("c", "rust"):
+                of_ext4, of_xfs = (results.all(Row(fs, kind, "libaio", bs, in_flight=64), impl)
+                                   for fs in ("ext4", "xfs"))
+                cells += [number(of_ext4), number(of_xfs), show(of_xfs / of_ext4, "{:.3f}")]
+            yield cells
 
 
 def subblock(results: Results) -> Iterator[list[str]]:
     """2k writes on blocks of 4k: at a time, or one after the other."""
     for fs in ("ext4", "xfs"):
-        cells = [FILESYSTEMS[fs], "4,328 to 801,000 IOPS (185 x)" if fs == "ext4" else ""]
-        for impl, _ in SIDES:
-            alone, shared = (results.all(Row(fs, kind, "libaio", "2k", in_flight=256, jobs=8), impl)
-                             for kind in ("subblock-unwritten", "subblock"))
-            cells += [number(alone), number(shared), show(alone / shared, "{:.2f} x")]
-        yield cells
+        alone, shared = (Row(fs, kind, "libaio", "2k", in_flight=256, jobs=8)
+                         for kind in ("subblock-unwritten", "subblock"))
+        yield [FILESYSTEMS[fs], "4,328 to 801,000 IOPS (185 x)" if fs == "ext4" else "",
+               *results.compare(alone, shared, "{:.2f} x")]
 
 
 def bounce(results: Results) -> Iterator[list[str]]:
@@ -130,8 +121,8 @@ def bounce(results: Results) -> Iterator[list[str]]:
     for (direction, bs), published in BOUNCE.items():
         for way, (rate, usr, sys_) in zip(("zero copy", "bounce"), published, strict=True):
             cells = [f"{direction} {bs}", way, f"{rate} ({usr:.1f}/{sys_:.1f} %)"]
-            for impl, _ in SIDES:
-                row = Row("xfs", f"seq-{'bounce-' if way == 'bounce' else ''}{direction}", "io_uring", bs, in_flight=16)
+            row = Row("xfs", f"seq-{'bounce-' if way == 'bounce' else ''}{direction}", "io_uring", bs, in_flight=16)
+            for impl in ("c", "rust"):
                 side, total = results.side(row, impl), results.all(row, impl)
                 # 10^9 instructions are a second of the guest, and of some processors.
                 mib = row.bytes * 1e9 / total / (1 << 20)
@@ -140,8 +131,8 @@ def bounce(results: Results) -> Iterator[list[str]]:
             yield cells
 
 
-def with_sides(names: Sequence[str]) -> list[str]:
-    return [f"{label} {name}" for _, label in SIDES for name in names]
+def with_sides(*names: str) -> list[str]:
+    return [f"{side} {name}" for side in ("C", "Rust") for name in names]
 
 
 EXPERIMENTS: tuple[tuple[Callable[[Results], Iterator[list[str]]], str, str, list[str]], ...] = (
@@ -150,23 +141,23 @@ EXPERIMENTS: tuple[tuple[Callable[[Results], Iterator[list[str]]], str, str, lis
      "and nothing at depth 1, where the disk is waited for. Counted: instructions without and with it, user space "
      "included. Off is a file system with blocks of 2k, on which 4k are no single block, so that the generic path "
      "serves them.",
-     ["file system", "engine", "depth", "published gain", *with_sides(("off", "on", "gain"))]),
+     ["file system", "engine", "depth", "published gain", *with_sides("off", "on", "gain")]),
     (deferred, "Deferred completion",
      "Jens Axboe (July 2023) found up to 37 % more throughput at low depth when 4k random writes need not be "
      "completed by a worker. Counted: overwrites on a device that completes 10 us later from a soft interrupt; "
      "deferred to a worker, because the file has cached pages, and inline.",
-     ["file system", "depth", "published gain", *with_sides(("deferred", "inline", "gain"))]),
+     ["file system", "depth", "published gain", *with_sides("deferred", "inline", "gain")]),
     (systems, "ext4 beside XFS",
      "Gabriel Krisman Bertazi (2021) found that 4k writes of ext4 had lost 19 to 22 % of IOPS with iomap, and those "
      "of XFS nothing. Published: IOPS relative to ext4 before iomap (5.13-rc3 to 5.4), and ext4 relative to XFS. "
      "Counted: instructions, libaio, depth 64, in order, and ext4 relative to XFS (above 1 ext4 is the cheaper).",
-     ["I/O", "published ext4", "published XFS", "ext4/XFS", *with_sides(("ext4", "XFS", "ext4/XFS"))]),
+     ["I/O", "published ext4", "published XFS", "ext4/XFS", *with_sides("ext4", "XFS", "ext4/XFS")]),
     (subblock, "2k writes on blocks of 4k",
      "Brian Foster (2023) found 4,328 IOPS where 2k overwrites excluded each other, and 801,000 where they did not. "
      "Counted: libaio, 8 jobs, depth 256, in order; into fallocated space, where the rest of a block has to be "
      "zeroed and writes exclude each other, and over what was written. Time lost in waiting is no instruction, so "
      "that only a part of it shows.",
-     ["file system", "published", *with_sides(("zeroing", "overwrite", "ratio"))]),
+     ["file system", "published", *with_sides("zeroing", "overwrite", "ratio")]),
     (bounce, "Bounce buffer",
      "Christoph Hellwig (January 2026) found that bouncing costs 15 to 18 % of bandwidth at 4k, and nothing at 64k "
      "and 1M, where the disk is the limit. MiB/s, and the share of the processor in user space and in the kernel. "
@@ -176,18 +167,12 @@ EXPERIMENTS: tuple[tuple[Callable[[Results], Iterator[list[str]]], str, str, lis
 )
 
 
-def tables(results: Results) -> Iterator[tuple[str, str, list[str], Table]]:
-    """(title, text, head, lines) of each experiment."""
-    for function, title, text, head in EXPERIMENTS:
-        yield title, text, head, list(function(results))
-
-
 def main() -> None:
     args = count_report.arguments(__doc__).parse_args()
     doc = count_report.document(args, "seeds.json", "seeds")
     body = [" ".join((__doc__ or "").split("\n\n")[1].split()), ""]
-    for title, text, head, lines in tables(Results(doc["rows"])):
-        body += [f"## {title}", "", text, "", *report.markdown_table(head, lines, len(head))]
+    for function, title, text, head in EXPERIMENTS:
+        body += [f"## {title}", "", text, "", *report.markdown_table(head, function(Results(doc["rows"])), len(head))]
     report.save_page(args.out, "The experiments that began this, counted", count_report.facts(doc), body,
                      doc["failures"])
 
