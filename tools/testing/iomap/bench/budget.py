@@ -45,8 +45,8 @@ def measured(rows: dict[str, dict[str, Any]]) -> Figures:
         side, raw = entry["rust"], rows[entry["raw_id"]]["c"]
         made_of = {f["name"]: f["instructions"] for f in side["functions"]
                    if f["part"] == counts.OWN and f["instructions"] >= 0.5}
-        for part in counts.PARTS[1:]:
-            made_of[f"({part})"] = side["parts"][part] - raw["parts"][part]
+        made_of |= {f"({part})": side["parts"][part] - raw["parts"][part] for part in counts.PARTS
+                    if part != counts.OWN}
         second = "added" if side["added"] > 0 else "total"
         out[row_id] = {"own": side["own"], second: side["kernel" if second == "total" else second], "made_of": made_of}
     return out

@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,35 +28,31 @@ PER_IO = {
 }
 PER_IO["fixedbufs"] = PER_IO["poll"] = PER_IO["io_uring"]
 
-# The parts of the kernel that a profile is split into, in the order of a table.
-OWN, ALLOCATION, MEMORY, BLOCK, FILESYSTEM, URING, REST = (
-    "the path's own code", "allocation", "memset, memcpy", "block layer", "file system",
-    "io_uring, aio", "the rest")
-PARTS = (OWN, ALLOCATION, MEMORY, BLOCK, FILESYSTEM, URING, REST)
+# The parts of the kernel that a profile is split into, in the order of a table, by object file: the first that
+# fits. Nothing else on the way of an I/O is in Rust.
+OWN, ALLOCATION, REST = "the path's own code", "allocation", "the rest"
+PARTS = {
+    OWN: r"fs/iomap/direct_io|rust/",
+    ALLOCATION: r"mm/(slub|mempool|slab_common)\.o$",
+    "memset, memcpy": r"arch/x86/lib/.*(mem|copy|clear)",
+    "block layer": r"(drivers/)?block/",
+    "file system": r"fs/(ext4|jbd2|xfs|iomap)/",
+    "io_uring, aio": r"io_uring/|fs/aio\.o$",
+    REST: "",
+}
+ALLOCATES = re.compile(r"(bio_(alloc|free|put|init|uninit|reset)|mempool_|kmem_cache_|__?kmalloc|kfree)")
 
 # Of fewer, those at the ends of a window are too large a part.
 LEAST_IOS = 64
 
 C_OBJECT, RUST_OBJECT = "fs/iomap/direct_io_compare.o", "fs/iomap/direct_io.o"
-ALLOCATES = re.compile(r"^(bio_(alloc|free|put|init|uninit|reset)|mempool_|kmem_cache_|__?kmalloc|kfree)")
 
 
+@cache
 def part(name: str, where: str) -> str:
     """Which part the function of that name and object file belongs to."""
-    # Nothing else on the way of an I/O is in Rust.
-    if where.startswith(("fs/iomap/direct_io", "rust/")):
-        return OWN
-    if where in ("mm/slub.o", "mm/mempool.o", "mm/slab_common.o") or ALLOCATES.match(name):
-        return ALLOCATION
-    if where.startswith("arch/x86/lib/") and re.search(r"mem|copy|clear", where):
-        return MEMORY
-    if where.startswith(("block/", "drivers/block/")):
-        return BLOCK
-    if where.startswith(("fs/ext4/", "fs/jbd2/", "fs/xfs/", "fs/iomap/")):
-        return FILESYSTEM
-    if where.startswith("io_uring/") or where == "fs/aio.o":
-        return URING
-    return REST
+    return next(title for title, objects in PARTS.items()
+                if re.match(objects, where) or (title == ALLOCATION and ALLOCATES.match(name)))
 
 
 Entry = dict[str, Any]
@@ -98,7 +95,8 @@ def functions_of(build: Path, llvm: str) -> Functions:
     symbols = sorted((symbol for symbol in symbols if symbol[1] in "tTwW"), key=lambda symbol: int(symbol[0], 16))
     out: Functions = {}
     last = ""
-    for (address, _, symbol), name in zip(symbols, readable([name for *_, name in symbols], build, llvm), strict=True):
+    names = readable([symbol for *_, symbol in symbols], build, llvm)
+    for (address, _, symbol), name in zip(symbols, names, strict=True):
         # Names of static functions may come twice. The functions of a file lie together.
         found = owners.get(symbol, [""])
         last = last if last in found else found[0]

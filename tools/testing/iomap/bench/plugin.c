@@ -147,7 +147,8 @@ static void count(struct insn *insn, size_t index)
 {
 	struct entry entry = { score, index * sizeof(uint64_t) };
 
-	qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, entry, 1);
+	qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, entry,
+							    1);
 }
 
 static void call(struct insn *insn, on_exec *callback)

@@ -110,10 +110,10 @@ class Counted(unittest.TestCase):
                 (counts.OWN, "whatever", "fs/iomap/direct_io_glue.o"),
                 (counts.OWN, "kernel::iomap::x", "rust/kernel.o"),
                 (counts.ALLOCATION, "bio_alloc_bioset", "block/bio.o"),
-                (counts.BLOCK, "submit_bio", "block/blk-core.o"),
-                (counts.MEMORY, "memcpy_orig", "arch/x86/lib/memcpy_64.o"),
-                (counts.FILESYSTEM, "iomap_iter", "fs/iomap/iter.o"),
-                (counts.URING, "aio_read", "fs/aio.o"), (counts.REST, "ktime_get", "kernel/time/timekeeping.o")):
+                ("block layer", "submit_bio", "block/blk-core.o"),
+                ("memset, memcpy", "memcpy_orig", "arch/x86/lib/memcpy_64.o"),
+                ("file system", "iomap_iter", "fs/iomap/iter.o"),
+                ("io_uring, aio", "aio_read", "fs/aio.o"), (counts.REST, "ktime_get", "kernel/time/timekeeping.o")):
             self.assertEqual(counts.part(name, where), part, name)
 
     def test_report(self) -> None:
