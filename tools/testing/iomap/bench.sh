@@ -17,7 +17,6 @@
 {
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
-start=$(date +%s)
 
 machine=${MACHINE:-uml}
 case $machine in
@@ -26,16 +25,14 @@ uml | qemu) ;;
 esac
 [ -z "${DEVICE:-}" ] || machine=device
 filter=("--machine=$machine" "--fs=${FS:-}" "--io=${IO:-}" "--bs=${BS:-}")
-case ${QUICK:-} in
-'' | 0 | n) limit=1200 ;;
-*) filter+=(--quick) limit=600 ;;
-esac
+limit=1200
+! is_on "${QUICK:-}" || filter+=(--quick) limit=600
 
 if [ "$machine" = device ]; then
 	command -v python3 >/dev/null || die "python3 is missing: apt-get install python3"
-	about_run "$start"
+	about_run
 	exec python3 -B "$IOMAP_DIR/bench/device.py" --device "$DEVICE" --confirm "${CONFIRM:-}" \
-		--out "$PROJECT/results/$(date -u -d "@$start" +%Y%m%dT%H%M%SZ)-bench" "${filter[@]}" "${about[@]}"
+		--out "$PROJECT/results/$(date -u -d "@$IOMAP_T0" +%Y%m%dT%H%M%SZ)-bench" "${filter[@]}" "${about[@]}"
 fi
 
 need_root "$@"
@@ -43,7 +40,7 @@ bench=/project/tools/testing/iomap/bench
 run_python bench/rows.py "${filter[@]}" >/dev/null || exit 1
 [ -z "${SEEDS:-}" ] || exec "$IOMAP_DIR/count.sh" seeds
 
-# timed FLAVOUR KIND LATEST: measures time in a guest with that kernel, and publishes a report.
+# timed FLAVOUR KIND: measures time in a guest with that kernel, and publishes a report.
 timed()
 {
 	local flavour=$1 run=$CACHE/run/bench status=0
@@ -63,8 +60,8 @@ timed()
 		exit 1
 	fi
 
-	about_run "$start"
-	publish "$start" "$2" "$3"
+	about_run
+	publish "$2"
 	in_root python3 -B $bench/report.py /cache/run/bench/run.json --out "/project/$results" \
 		--config="/cache/${BUILD##*/}/$flavour/.config" "${about[@]}" ||
 		die "the report could not be made; the samples are in $run/run.json"
@@ -82,7 +79,7 @@ if [ "$machine" = qemu ]; then
 		exit 0
 	fi
 	export GUEST_ACCEL=kvm
-	timed x86-bench bench-kvm latest-kvm
+	timed x86-bench bench-kvm
 	exit 0
 fi
 
@@ -98,6 +95,6 @@ if [ "$(nproc)" -gt 1 ] && in_root chrt -f 1 true 2>/dev/null; then
 else
 	say "no real-time priority here: what else runs on this machine will show as noise"
 fi
-timed um-bench bench latest
+timed um-bench bench
 exit 0
 }

@@ -79,6 +79,22 @@ progress_end()
 	[ ! -t 2 ] || printf '\r\033[K' >&2
 }
 
+# Is a variable like QUICK= set? These values mean no.
+is_on()
+{
+	case $1 in '' | 0 | n) return 1 ;; esac
+}
+
+# The words of $ONLY, in $only, and as arguments of report.py and others, in $only_args.
+read_only()
+{
+	set -f
+	# shellcheck disable=SC2206 # words on purpose
+	only=(${ONLY:-})
+	set +f
+	only_args=("${only[@]/#/--only=}")
+}
+
 # Whoever runs this twice at a time waits; the lock goes away with the process.
 lock()
 {
@@ -197,35 +213,6 @@ run_python()
 		"$IOMAP_DIR/root.sh" </dev/null
 		in_root python3 -B "/project/tools/testing/iomap/$1" "${@:2}"
 	fi
-}
-
-# What a report says of the run that began at the time $1 (in seconds): arguments for the program that
-# writes it in $about, and words in $about_text.
-about_run()
-{
-	local git=(git -c "safe.directory=$PROJECT" -C "$PROJECT") commit
-
-	about=("--date=$(date -u -d "@$1" +%Y-%m-%dT%H:%M:%SZ)") about_text=$(date -u -d "@$1" +%Y-%m-%d)
-	if commit=$("${git[@]}" rev-parse HEAD 2>/dev/null); then
-		about+=("--commit=$commit") about_text+=", commit ${commit:0:12}"
-		[ -z "$("${git[@]}" status --porcelain 2>/dev/null)" ] || about+=(--dirty) about_text+=" with changes"
-	fi
-}
-
-# publish START KIND LATEST: makes a directory for the results of a run that began at START (in
-# seconds), results/<time>-KIND, in $results, and has results/LATEST point to it.
-publish()
-{
-	results=results/$(date -u -d "@$1" +%Y%m%dT%H%M%SZ)-$2 latest=results/$3
-	mkdir -p "$PROJECT/$results"
-	ln -sfn "${results#results/}" "$PROJECT/$latest"
-}
-
-# All results are in $results.
-published()
-{
-	give_back "$PROJECT/results" 2>/dev/null || :
-	say "results: $results/, also as $latest/"
 }
 
 # Has "make apply" been here, or somebody's commits of it?

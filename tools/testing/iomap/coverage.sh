@@ -16,12 +16,10 @@ set -euo pipefail
 scripts=${SCRIPTS:-20000}
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
 [[ $scripts =~ ^[1-9][0-9]*$ ]] || die "SCRIPTS=$scripts is not a number of scripts"
-[ -z "$KSRC" ] || check_version "$KSRC"
 need_root "$@"
 
 "$IOMAP_DIR/root.sh"
 lock coverage
-start=$(date +%s)
 "$IOMAP_DIR/build.sh" um-cov
 
 # Plays one suite; more parameters of the kernel may follow. What it reached is in $CACHE/run/cov-$1.
@@ -49,7 +47,7 @@ play named iomap_dio_scripts 600
 say "now $scripts scripts drawn at random"
 play random iomap_dio_fuzz $((600 + scripts / 10)) "iomap_dio_fuzz.scripts=$scripts"
 
-about_run "$start"
+about_run
 out=$CACHE/run/cov-report
 rm -rf "$out"
 mkdir -p "$out"
@@ -63,7 +61,7 @@ in_root python3 -B /project/tools/testing/iomap/coverage/coverage.py "--llvm=$LL
 	>"$out/report.txt" </dev/null || status=$?
 [ -s "$out/report.md" ] || die "there is no report; what was reached is in $CACHE/run/cov-named and cov-random"
 
-publish "$start" coverage latest-coverage
+publish coverage
 dir=$PROJECT/$results
 cp "$out/report.md" "$out/coverage.json" "$dir/"
 for n in named random; do

@@ -16,7 +16,6 @@
 {
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
-[ -z "$KSRC" ] || check_version "$KSRC"
 need_root "$@"
 
 read_only
@@ -28,16 +27,6 @@ lock matrix
 logs=$CACHE/matrix
 mkdir -p "$logs"
 
-child=
-# shellcheck disable=SC2317,SC2329 # by the trap
-stop()
-{
-	trap - INT TERM HUP
-	progress_end
-	# It cleans up after itself.
-	[ -z "$child" ] || { kill -TERM "$child" && wait "$child"; } 2>/dev/null || :
-	exit 130
-}
 trap stop INT TERM HUP
 
 # Builds $flavour with what it says in $log, and shows where it is.
@@ -47,13 +36,13 @@ build()
 
 	rm -f "$BUILD/$flavour/build.log"
 	"$IOMAP_DIR/build.sh" "$flavour" prepare rust/ fs/iomap/ >"$log" 2>&1 </dev/null &
-	child=$!
-	while kill -0 "$child" 2>/dev/null; do
+	children=("$!")
+	while kill -0 "${children[0]}" 2>/dev/null; do
 		progress "$i/${#names[@]} $name: $(tail -qn 1 "$BUILD/$flavour/build.log" "$log" 2>/dev/null | head -n 1 | cut -c1-60)"
 		sleep 1
 	done
-	wait "$child" || status=$?
-	child=
+	wait "${children[0]}" || status=$?
+	children=()
 	progress_end
 	return $status
 }

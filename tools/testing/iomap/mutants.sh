@@ -19,7 +19,6 @@ set -euo pipefail
 # A tree and a build of their own, made from the copy: see common.sh.
 export IOMAP_OVERLAY=mutants
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
-[ -z "$KSRC" ] || check_version "$KSRC"
 need_root "$@"
 
 # Seconds that a guest may take, and a test case in it.
@@ -29,40 +28,15 @@ GUEST_APPEND="kunit.filter_glob=*iomap* kunit.timeout=$case_timeout iomap_dio_fu
 
 read_only
 quick=()
-case ${QUICK:-} in
-'' | 0 | n) ;;
-*) quick=(--quick) ;;
-esac
+! is_on "${QUICK:-}" || quick=(--quick)
 
 "$IOMAP_DIR/root.sh"
 lock mutants
-start=$(date +%s)
 work=$CACHE/$IOMAP_OVERLAY run=$CACHE/run/mutants
 # The same, as seen from inside.
 in_work=/cache/$IOMAP_OVERLAY in_run=/cache/run/mutants kunit=/cache/${TREE##*/}/tools/testing/kunit
 
-child=
-# shellcheck disable=SC2317,SC2329 # by the trap
-stop()
-{
-	trap - EXIT INT TERM HUP
-	progress_end
-	# Each of the children cleans up after itself.
-	[ -z "$child" ] || { kill -TERM "$child" && wait "$child"; } 2>/dev/null || :
-	exit 130
-}
 trap stop INT TERM HUP
-
-# Waits for the child that was just started, and returns what it does.
-wait_child()
-{
-	local status=0
-
-	child=$!
-	wait "$child" || status=$?
-	child=
-	return $status
-}
 
 mutants()
 {
@@ -99,19 +73,14 @@ noticed()
 # Boots the kernel, until it is done or until it is known to be wrong. Returns what run_guest did.
 boot()
 {
-	local status=0 since=
+	local since=
 
 	rm -rf "$run"
 	mkdir -p "$run"
 	: >"$run/console.log"
-	(
-		status=0
-		GUEST_IDLE=60 GUEST_APPEND=$GUEST_APPEND \
-			run_guest um-kunit "$run" "$timeout" /project/tools/testing/iomap/fstest/guest.sh || status=$?
-		exit $status
-	) >"$work/guest" 2>&1 </dev/null &
-	child=$!
-	while kill -0 "$child" 2>/dev/null; do
+	GUEST_IDLE=60 start_guest um-kunit "$run" $timeout /project/tools/testing/iomap/fstest/guest.sh \
+		>"$work/guest" 2>&1 </dev/null
+	while kill -0 "${children[0]}" 2>/dev/null; do
 		sleep 0.3
 		case $(noticed) in
 		'') continue ;;
@@ -122,12 +91,11 @@ boot()
 			[ $((SECONDS - since)) -ge 3 ] || continue
 			;;
 		esac
-		kill -TERM "$child" 2>/dev/null || :
+		kill -TERM "${children[0]}" 2>/dev/null || :
 		break
 	done
-	wait "$child" 2>/dev/null || status=$?
-	child=
-	return $status
+	wait_guests
+	return "$(cat "$run/guest-status")"
 }
 
 # Each of these says in $verdict what the copy is like as it is: "caught BY", "survived" or "error WHY".
@@ -194,11 +162,11 @@ for m in "${names[@]}"; do
 	[ "$outcome" = caught ] || cp "$log" "$work/logs/$name-${log##*/}"
 done
 
-about_run "$start"
-publish "$start" mutants latest-mutants
+about_run
+publish mutants
 status=0
 mutants report "$list" "$in_work/results.jsonl" "$in_work/baseline.json" "/project/$results" \
-	"--about=Linux $KERNEL_VERSION, $about_text, ${#names[@]} mutants in $((($(date +%s) - start) / 60)) minutes." \
+	"--about=Linux $KERNEL_VERSION, $about_text, ${#names[@]} mutants in $((($(date +%s) - IOMAP_T0) / 60)) minutes." \
 	>"$work/report.txt" || status=$?
 [ -s "$PROJECT/$results/report.md" ] || die "there is no report; the results are in $work/results.jsonl"
 [ ! -e "$work/baseline.log" ] || cp "$work/baseline.log" "$PROJECT/$results/console.log"

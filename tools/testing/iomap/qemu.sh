@@ -16,143 +16,50 @@
 {
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
-[ -z "$KSRC" ] || check_version "$KSRC"
 need_root "$@"
-start=$(date +%s)
-flavour=x86-kunit
 
 read_only
 # The names of single cases are known only when they have run.
-want_kunit='' want_device=''
-[ ${#only[@]} -gt 0 ] && [[ ! " ${only[*]}" =~ \ (kunit|rust_iomap|iomap_dio) ]] || want_kunit=1
-[ ${#only[@]} -gt 0 ] && [[ ! " ${only[*]}" =~ device ]] || want_device=1
-[ -n "$want_kunit$want_device" ] ||
+flavours=()
+[ ${#only[@]} -gt 0 ] && [[ ! " ${only[*]}" =~ \ (kunit|rust_iomap|iomap_dio) ]] || flavours+=(x86-kunit)
+[ ${#only[@]} -gt 0 ] && [[ ! " ${only[*]}" =~ device ]] || flavours+=(x86-bench)
+[ ${#flavours[@]} -gt 0 ] ||
 	die "ONLY=$ONLY matches no test: MACHINE=qemu runs the KUnit suites and the tests of DEVICE="
 
 "$IOMAP_DIR/root.sh"
 lock test
-out=$CACHE/run/test-qemu run=$CACHE/run/test-qemu-0
-rm -rf "$out" "$out"-0 "$out-device"
-mkdir -p "$out"
-
-# run_qemu RUN_DIR TIMEOUT ACCELERATOR [KERNEL PARAMETER...]: boots the kernel, which ends by itself.
-# There is no user space: it runs its tests and reboots, which ends QEMU. That takes less of a PC than
-# to turn itself off.
-#
-# Without no5lvl, KASAN complains of an interrupt that arrives while identify_cpu() has forgotten for a
-# moment that there are five levels of page tables.
-run_qemu()
-{
-	local run=$1 timeout=$2 accel=$3 console=$1/console.log
-	shift 3
-
-	mkdir -p "$run"
-	: >"$console"
-	in_root_words
-	qemu_words "$flavour" "$accel"
-	"${IN_ROOT[@]}" "${QEMU[@]}" \
-		-append "console=ttyS0 earlyprintk=serial panic=-1 no5lvl kunit_shutdown=reboot $* ${GUEST_APPEND:-}" \
-		>"$console" 2>&1 </dev/null &
-	guest_pid=$!
-	while kill -0 "$guest_pid" 2>/dev/null; do
-		progress "$flavour: $(tail -n 1 "$console" | tr -d '\r' | cut -c1-100)"
-		sleep 1
-	done &
-	watch_guest "$run" "$timeout" || return
-	wait
-	progress_end
-
-	if grep -aq 'reboot: Restarting system' "$console"; then
-		return 0
-	elif grep -aq 'Kernel panic' "$console"; then
-		guest_failed "$console" "the guest panicked"
-	elif grep -aq 'Linux version' "$console"; then
-		guest_failed "$console" "the guest ended before its tests did"
-	else
-		guest_failed "$console" "the guest did not boot"
-	fi
-	return 125
-}
-
-run_kunit()
-{
-	local scripts=${FUZZ_SCRIPTS:+iomap_dio_fuzz.scripts=$FUZZ_SCRIPTS} console=$run/console.log status=0
-
-	say "$pc; the console is in $console"
-	run_qemu "$run" 1200 "$accel" 'kunit.filter_glob=*iomap*' "$scripts" || status=$?
-	report+=("--console=/cache/run/test-qemu-0/console.log" "--kunit-parser=/cache/${TREE##*/}/tools/testing/kunit")
-	if [ $status -ne 0 ]; then
-		report+=("--verdict=guest-0/finished=fail:status $status, see console-0.log")
-	else
-		report+=("--verdict=guest-0/finished=pass")
-	fi
-	"$IOMAP_DIR/splat.sh" "$console" >"$run/splat" 2>&1 || :
-	report+=("--splat=/cache/run/test-qemu-0/splat")
-	# A checker that is off finds nothing. Nobody is there to read /proc/lockdep_stats; when lockdep turns
-	# itself off, it says so, which is a splat.
-	if grep -aq 'KernelAddressSanitizer initialized' "$console"; then
-		report+=("--verdict=checker-0/kasan=pass")
-	else
-		report+=("--verdict=checker-0/kasan=fail:KASAN did not start")
-	fi
-	if grep -aq 'Lock dependency validator' "$console" && ! grep -aq 'Disabling lock debugging' "$console"; then
-		report+=("--verdict=checker-0/lockdep=pass")
-	else
-		report+=("--verdict=checker-0/lockdep=fail:lockdep did not start, or turned itself off")
-	fi
-}
-
-run_device()
-{
-	local run=$CACHE/run/test-qemu-device status=0
-
-	"$IOMAP_DIR/build.sh" x86-bench
-	rm -rf "$run"
-	mkdir -p "$run"
-	truncate -s 2G "$run/disk"
-	say "make bench DEVICE= on an NVMe disk; the console is in $run/console.log"
-	GUEST_ACCEL=$accel GUEST_QEMU="-drive file=/cache/run/test-qemu-device/disk,format=raw,if=none,id=disk -device nvme,drive=disk,serial=1" \
-		run_guest x86-bench "$run" 900 /project/tools/testing/iomap/bench/device_guest.py \
-		--out /cache/run/test-qemu-device/tests || status=$?
-	rm -f "$run/disk"
-	[ ! -s "$run/tests" ] || report+=("--unit=/cache/run/test-qemu-device/tests")
-	# 1 is a failed test, which is reported by its name
-	if [ $status -gt 1 ] || [ ! -s "$run/tests" ]; then
-		report+=("--verdict=guest-device/finished=fail:status $status, see console-device.log")
-	else
-		report+=("--verdict=guest-device/finished=pass")
-	fi
-	if ! "$IOMAP_DIR/splat.sh" "$run/console.log" >"$run/splat" 2>&1; then
-		report+=("--verdict=guest-device/splat=fail:$(head -n 1 "$run/splat")")
-	fi
-}
-
-flavours=()
-[ -z "$want_kunit" ] || flavours+=("$flavour")
-[ -z "$want_device" ] || flavours+=(x86-bench)
-"$IOMAP_DIR/build.sh" "${flavours[0]}"
+out=$CACHE/run/test-qemu
+rm -rf "$out" "$out-0" "$out-device"
+mkdir -p "$out" "$out-device"
+for flavour in "${flavours[@]}"; do
+	"$IOMAP_DIR/build.sh" "$flavour"
+done
 probe_kvm "${flavours[0]}"
-accel=kvm pc="x86_64 in QEMU with KVM"
-[ -z "$no_kvm" ] || accel=tcg,thread=multi pc="x86_64 in QEMU without KVM ($no_kvm)"
-report=("--out=/cache/run/test-qemu" "--machine=$pc" "${only_args[@]}")
-[ -z "$want_kunit" ] || run_kunit
-[ -z "$want_device" ] || run_device
+export GUEST_ACCEL=kvm
+pc="x86_64 in QEMU with KVM"
+[ -z "$no_kvm" ] || GUEST_ACCEL=tcg,thread=multi pc="x86_64 in QEMU without KVM ($no_kvm)"
 
-publish "$start" test latest-test
-dir=$PROJECT/$results
-status=0
-in_root python3 -B /project/tools/testing/iomap/report.py "${report[@]}" --seconds=$(($(date +%s) - start)) \
-	>"$out/report.txt" </dev/null || status=$?
-for f in summary.json report.txt; do
-	[ ! -e "$out/$f" ] || cp "$out/$f" "$dir/"
-done
-for f in 0 device; do
-	[ ! -e "$CACHE/run/test-qemu-$f/console.log" ] || cp "$CACHE/run/test-qemu-$f/console.log" "$dir/console-$f.log"
-done
-[ ! -s "$run/splat" ] || cp "$run/splat" "$dir/splat-0"
-published
-cat "$out/report.txt"
-# A report that could not be made has no last line.
-[ -s "$out/report.txt" ] || die "there is no report"
-exit $status
+report=("--machine=$pc")
+if [[ " ${flavours[*]} " == *" x86-kunit "* ]]; then
+	say "$pc; the console is in $out-0/console.log"
+	# To reboot takes less of a PC than to turn itself off.
+	#
+	# Without no5lvl, KASAN complains of an interrupt that arrives while identify_cpu() has forgotten for a
+	# moment that there are five levels of page tables.
+	GUEST_APPEND="no5lvl kunit_shutdown=reboot kunit.filter_glob=*iomap* ${FUZZ_SCRIPTS:+iomap_dio_fuzz.scripts=$FUZZ_SCRIPTS} ${GUEST_APPEND:-}" \
+		start_guest x86-kunit "$out-0" 1200
+	wait_guests
+	report+=("--guest=0:kunit,checkers")
+fi
+if [[ " ${flavours[*]} " == *" x86-bench "* ]]; then
+	truncate -s 2G "$out-device/disk"
+	say "make bench DEVICE= on an NVMe disk; the console is in $out-device/console.log"
+	GUEST_QEMU="-drive file=/cache/run/test-qemu-device/disk,format=raw,if=none,id=disk -device nvme,drive=disk,serial=1" \
+		start_guest x86-bench "$out-device" 900 /project/tools/testing/iomap/bench/device_guest.py \
+		--out /cache/run/test-qemu-device/tests
+	wait_guests
+	rm -f "$out-device/disk"
+	report+=("--guest=device:unit")
+fi
+report_tests test-qemu "${report[@]}"
 }

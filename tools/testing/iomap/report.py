@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: GPL-2.0
 """Puts together what `make test` found, and says it.
 
-report.py --console LOG --kunit-parser DIR ... --out DIR: reads the lines of check.sh, the KTAP in
-the console log, the results of fstest/run.py and the verdicts of test.sh itself, writes
-summary.json, lists what was skipped and what failed by name, and ends with the line
-"N passed, N failed". Exit status 0 only if something ran and nothing failed.
+report.py RUN OUT [--guest NAME:PART,...]...: reads what is in the folder RUN (the lines of check.sh, and
+those of the unit tests) and what each guest left in the folder RUN-NAME (start_guest in guest.sh), and puts
+into OUT summary.json, what a person may want to read of all that, and report.txt. This lists what was skipped
+and what failed by name, and ends with the line "N passed, N failed". Exit status 0 only if something ran and
+nothing failed.
 """
 
 import argparse
 import json
-import os
 import re
+import shutil
 import sys
+from pathlib import Path
 from typing import Any, TextIO
 
 import ktap
@@ -30,7 +32,11 @@ def result(name: str, status: str, reason: str = "", ms: int = 0) -> Result:
     return {"name": name, "status": status, "reason": reason, "ms": ms}
 
 
-def parse_check(text: str) -> list[Result]:
+def verdict(name: str, good: bool, reason: str) -> Result:
+    return result(name, "pass") if good else result(name, "fail", reason)
+
+
+def parse_check(text: str, folder: str = "check") -> list[Result]:
     """The lines of check.sh: "ok NAME (detail)", "FAIL NAME: why", "skip NAME: why"."""
     results = []
     for line in text.splitlines():
@@ -40,11 +46,11 @@ def parse_check(text: str) -> list[Result]:
             status = {"ok": "pass", "skip": "skip"}.get(word, "fail")
             if status == "pass":
                 rest = rest.strip("()")
-            results.append(result(f"check/{name}", status, rest))
+            results.append(result(f"{folder}/{name}", status, rest))
     return results
 
 
-def parse_fstest(text: str, guest: int = 0) -> list[Result]:
+def parse_fstest(text: str, guest: str = "0") -> list[Result]:
     """results.jsonl of fstest/run.py: the results, and what went wrong with the run itself."""
     results: list[Result] = []
     running, done = "", False
@@ -89,7 +95,7 @@ def kunit_results(suites: list[ktap.Test]) -> list[Result]:
     return results
 
 
-def splat_result(text: str, guest: int = 0) -> Result:
+def splat_result(text: str, guest: str = "0") -> Result:
     """What splat.sh printed: a headline per complaint, then an excerpt."""
     heads = [line for line in text.splitlines() if line.endswith("the kernel complains:")]
     if not heads:
@@ -102,15 +108,15 @@ def splat_result(text: str, guest: int = 0) -> Result:
                   f"line {where.group(1) if where else '?'}: {excerpt[0] if excerpt else ''}")
 
 
-def lockdep_result(text: str, guest: int = 0) -> Result:
-    """/proc/lockdep_stats at the end of the run: a checker that is off finds nothing."""
-    name = f"checker-{guest}/lockdep"
-    m = re.search(r"debug_locks:\s*(\d+)", text)
-    if not m:
-        return result(name, "fail", "the guest has no /proc/lockdep_stats")
-    if m.group(1) != "1":
-        return result(name, "fail", "lockdep turned itself off (debug_locks: 0)")
-    return result(name, "pass")
+def checker_results(console: str, lockdep_stats: str, guest: str) -> list[Result]:
+    """A checker that is off finds nothing. Without user space nobody reads /proc/lockdep_stats, but lockdep
+    says when it turns itself off."""
+    kasan = "KernelAddressSanitizer initialized" in console
+    lockdep = "Lock dependency validator" in console and "Disabling lock debugging" not in console
+    if m := re.search(r"debug_locks:\s*(\d+)", lockdep_stats):
+        lockdep = m[1] == "1"
+    return [verdict(f"checker-{guest}/kasan", kasan, "KASAN did not start"),
+            verdict(f"checker-{guest}/lockdep", lockdep, "lockdep did not start, or turned itself off")]
 
 
 def last_line(results: list[Result]) -> str:
@@ -124,7 +130,7 @@ def short(reason: str, width: int = 220) -> str:
     return reason if len(reason) <= width else reason[:width - 3] + "..."
 
 
-def print_report(results: list[Result], out: TextIO = sys.stdout) -> None:
+def print_report(results: list[Result], out: TextIO) -> None:
     """Skips with the same reason in several places take one line."""
     skips: dict[tuple[str, str], list[str]] = {}
     for r in results:
@@ -143,70 +149,100 @@ def print_report(results: list[Result], out: TextIO = sys.stdout) -> None:
     print(last_line(results), file=out)
 
 
-def slurp(path: str) -> str:
+def slurp(path: Path) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as f:
-            return f.read()
+        return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
 
 
+class Guest:
+    """One that ran, in the folder RUN-NAME."""
+
+    def __init__(self, run: Path, spec: str) -> None:
+        self.name, _, parts = spec.partition(":")
+        self.parts = parts.split(",")
+        self.folder = run.with_name(f"{run.name}-{self.name}")
+
+    def read(self, file: str) -> str:
+        return slurp(self.folder / file)
+
+    def tests(self, kunit: str) -> list[Result]:
+        """What its tests found."""
+        results = []
+        if "kunit" in self.parts:
+            cases = kunit_results(ktap.read(str(self.folder / "console.log"), kunit))
+            results += cases or [result("kunit/ran", "fail", "no KUnit suite of ours in the console")]
+        if "fstest" in self.parts:
+            results += parse_fstest(self.read("fstest/results.jsonl"), self.name)
+        if "unit" in self.parts:
+            results += parse_check(self.read("tests"), "unit") or [
+                result(f"guest-{self.name}/tests", "fail", "the guest left no results")]
+        return results
+
+    def itself(self) -> list[Result]:
+        """How the guest fared."""
+        status = self.read("guest-status").strip()
+        # 1 is a failed test, which is reported by its name.
+        results = [verdict(f"guest-{self.name}/finished", status in ("0", "1"),
+                           f"status {status}, see console-{self.name}.log"),
+                   splat_result(self.read("splat"), self.name)]
+        if "checkers" in self.parts:
+            results += checker_results(self.read("console.log"), self.read("lockdep_stats"), self.name)
+        return results
+
+    def keep(self, out: Path) -> None:
+        """Leaves in `out` what a person may want to read."""
+        for file in ("console.log", "splat", "fstest/results.jsonl", "fstest/dio_test.log"):
+            path = self.folder / file
+            copy(path, out / f"{path.stem}-{self.name}{path.suffix}")
+
+
+def copy(path: Path, to: Path) -> None:
+    if path.exists() and path.stat().st_size:
+        shutil.copyfile(path, to)
+
+
 def main() -> int:
     ap = argparse.ArgumentParser()
-    ap.add_argument("--out", required=True, help="directory of the results")
-    ap.add_argument("--only", action="append", default=[])
-    ap.add_argument("--check", help="what check.sh printed")
-    ap.add_argument("--unit", help="results of the unit tests, in the words of check.sh")
-    ap.add_argument("--console", help="console log of the guest")
+    ap.add_argument("run", type=Path)
+    ap.add_argument("out", type=Path)
+    ap.add_argument("--guest", action="append", default=[], help="NAME:PART,..., of "
+                    "kunit, fstest, unit (tests in the words of check.sh), and checkers, which are to be on")
     ap.add_argument("--kunit-parser", help="tools/testing/kunit of the kernel tree")
-    # One of each per guest
-    ap.add_argument("--fstest", action="append", default=[], help="results.jsonl of fstest/run.py")
-    ap.add_argument("--lockdep", action="append", default=[],
-                    help="/proc/lockdep_stats at the end")
-    ap.add_argument("--splat", action="append", default=[], help="what splat.sh printed")
-    ap.add_argument("--verdict", action="append", default=[],
-                    help="NAME=pass|fail|skip[:reason], of test.sh itself")
+    ap.add_argument("--only", action="append", default=[])
     ap.add_argument("--machine", help="what the guest was, if it was not the usual one")
     ap.add_argument("--seconds", type=int, default=0)
     args = ap.parse_args()
+    guests = [Guest(args.run, spec) for spec in args.guest]
 
-    results = []
-    if args.check:
-        results += parse_check(slurp(args.check))
-    if args.unit:
-        results += [r | {"name": r["name"].replace("check/", "unit/", 1)}
-                    for r in parse_check(slurp(args.unit))]
-    if args.kunit_parser:
-        kunit = kunit_results(ktap.read(args.console, args.kunit_parser))
-        results += kunit or [result("kunit/ran", "fail", "no KUnit suite of ours in the console")]
-    for i, path in enumerate(args.fstest):
-        results += parse_fstest(slurp(path), i)
+    results = parse_check(slurp(args.run / "check")) + parse_check(slurp(args.run / "unit"), "unit")
+    for guest in guests:
+        results += guest.tests(args.kunit_parser)
     # A test that was asked for by name is reported alone; what went wrong around it always counts.
     results = [r for r in results if matches(r["name"], args.only) or r["status"] == "fail"]
     if args.only and not results:
         results.append(result("nothing", "fail", f"no test matches {' '.join(args.only)}"))
-    for i, path in enumerate(args.splat):
-        results.append(splat_result(slurp(path), i))
-    for i, path in enumerate(args.lockdep):
-        results.append(lockdep_result(slurp(path), i))
-    for v in args.verdict:
-        name, _, rest = v.partition("=")
-        status, _, reason = rest.partition(":")
-        results.append(result(name, status, reason))
-
+    for guest in guests:
+        results += guest.itself()
     if not any(r["status"] in ("pass", "fail") for r in results):
         results.append(result("nothing", "fail", "no test ran"))
-    os.makedirs(args.out, exist_ok=True)
+
     n = {s: sum(r["status"] == s for r in results) for s in ("pass", "fail", "skip")}
-    with open(f"{args.out}/summary.json", "w", encoding="utf-8") as f:
-        json.dump({"passed": n["pass"], "failed": n["fail"], "skipped": n["skip"],
-                   "seconds": args.seconds, "only": args.only, "tests": results}
-                  | ({"machine": args.machine} if args.machine else {}), f, indent=1)
-        f.write("\n")
+    summary = {"passed": n["pass"], "failed": n["fail"], "skipped": n["skip"],
+               "seconds": args.seconds, "only": args.only, "tests": results}
     if args.machine:
-        print(f"machine: {args.machine}")
-    print_report(results)
-    return 0 if all(r["status"] != "fail" for r in results) else 1
+        summary["machine"] = args.machine
+    (args.out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    for file in ("check", "unit", "unit.log", "host.log"):
+        copy(args.run / file, args.out / file)
+    for guest in guests:
+        guest.keep(args.out)
+    with open(args.out / "report.txt", "w", encoding="utf-8") as f:
+        if args.machine:
+            print(f"machine: {args.machine}", file=f)
+        print_report(results, f)
+    return 1 if n["fail"] else 0
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ qemu) exec "$IOMAP_DIR/qemu.sh" ;;
 *) die "MACHINE=$MACHINE: there is uml, which is the default, and qemu" ;;
 esac
 need_root "$@"
-start=$(date +%s)
 fstest=/project/tools/testing/iomap/fstest
 kunit=/cache/${TREE##*/}/tools/testing/kunit
 
@@ -61,8 +60,6 @@ if [ ${#only[@]} -eq 0 ] || [[ " ${only[*]}" =~ \ (kunit|rust_iomap|iomap_dio) ]
 fi
 [ -n "${wanted[*]}$want_kunit$want_fs" ] || die "ONLY=$ONLY matches no test"
 
-report=("--out=/cache/run/test" "${only_args[@]}")
-
 if [ ${#want_unit[@]} -gt 0 ]; then
 	for t in "${want_unit[@]}"; do
 		if in_root env "KUNIT=$kunit" python3 -B -m unittest discover -s "/project/tools/testing/iomap/${t#tools}" >"$out/unit.log" 2>&1 </dev/null; then
@@ -77,24 +74,20 @@ if [ ${#want_host[@]} -gt 0 ]; then
 	status=0
 	HOST_LOG=$out/host.log "$IOMAP_DIR/host/run.sh" "${want_host[@]}" >>"$out/unit" || status=$?
 	# It failed without saying what.
-	if [ $status -ne 0 ] && ! grep -q '^FAIL host-' "$out/unit"; then
-		report+=("--verdict=unit/host=fail:host/run.sh ended with status $status")
-	fi
+	[ $status -eq 0 ] || grep -q '^FAIL host-' "$out/unit" ||
+		echo "FAIL host: host/run.sh ended with status $status" >>"$out/unit"
 fi
-[ ! -e "$out/unit" ] || report+=("--unit=/cache/run/test/unit")
-
 if [ ${#want_checks[@]} -gt 0 ]; then
 	say "static checks"
 	status=0
 	"$IOMAP_DIR/check.sh" "${want_checks[@]}" >"$out/check" || status=$?
+	# As above.
+	[ $status -eq 0 ] || grep -q '^FAIL ' "$out/check" ||
+		echo "FAIL ran: check.sh ended with status $status" >>"$out/check"
 	sed -n 's/^FAIL /failed: check\//p' "$out/check" | while read -r line; do say "$line"; done
-	report+=("--check=/cache/run/test/check")
-	# It failed without saying what.
-	if [ $status -ne 0 ] && ! grep -q '^FAIL ' "$out/check"; then
-		report+=("--verdict=check/ran=fail:check.sh ended with status $status")
-	fi
 fi
 
+report=() n=0
 if [ -n "$want_kunit$want_fs" ]; then
 	"$IOMAP_DIR/build.sh" um-test
 
@@ -103,57 +96,21 @@ if [ -n "$want_kunit$want_fs" ]; then
 	mapfile -t cpus < <(processors)
 	n=1
 	[ -z "$want_fs" ] || [ ${#cpus[@]} -lt 2 ] || n=2
-	for ((i = 0; i < n; i++)); do
-		args=()
-		[ -z "$want_fs" ] || args=(--bin /cache/fstest/dio_test "--kunit=$kunit" --require-switch "--shard=$i/$n" \
-			"--scale=${FSTEST_SCALE:-100}" "--seed=${FSTEST_SEED:-1}" "${only_args[@]}")
-		say "booting the um-test kernel on processor ${cpus[$i]}; its console is in $out-$i/console.log"
-		# KUnit once is enough.
-		GUEST_PREFIX="taskset -c ${cpus[$i]}" GUEST_MEM=${GUEST_MEM:-4G} \
-			GUEST_APPEND="$([ $i -eq 0 ] || echo kunit.enable=0) ${GUEST_APPEND:-}" \
-			start_guest um-test "$out-$i" 1500 $fstest/guest.sh "${args[@]}"
-	done
-	wait_guests
-
-	for ((i = 0; i < n; i++)); do
-		status=$(cat "$out-$i/guest-status")
-		# 1 is a failed test, which is reported by its name
-		if [ "$status" -gt 1 ]; then
-			report+=("--verdict=guest-$i/finished=fail:status $status, see console-$i.log")
-		else
-			report+=("--verdict=guest-$i/finished=pass")
-		fi
-		"$IOMAP_DIR/splat.sh" "$out-$i/console.log" >"$out-$i/splat" 2>&1 || :
-		report+=("--splat=/cache/run/test-$i/splat" "--lockdep=/cache/run/test-$i/lockdep_stats")
-		if grep -aq 'KernelAddressSanitizer initialized' "$out-$i/console.log"; then
-			report+=("--verdict=checker-$i/kasan=pass")
-		elif grep -q '^CONFIG_KASAN=y' "$BUILD/um-test/.config"; then
-			report+=("--verdict=checker-$i/kasan=fail:KASAN did not start")
-		else
-			report+=("--verdict=checker-$i/kasan=skip:this kernel is built without")
-		fi
-		[ -z "$want_fs" ] || report+=("--fstest=/cache/run/test-$i/fstest/results.jsonl")
-	done
-	[ -z "$want_kunit" ] ||
-		report+=("--console=/cache/run/test-0/console.log" "--kunit-parser=$kunit")
 fi
-
-publish "$start" test latest-test
-dir=$PROJECT/$results
-status=0
-in_root python3 -B /project/tools/testing/iomap/report.py "${report[@]}" --seconds=$(($(date +%s) - start)) \
-	>"$out/report.txt" </dev/null || status=$?
-for f in summary.json report.txt check unit unit.log host.log; do
-	[ ! -e "$out/$f" ] || cp "$out/$f" "$dir/"
+for ((i = 0; i < n; i++)); do
+	args=() parts=checkers
+	if [ -n "$want_fs" ]; then
+		args=(--bin /cache/fstest/dio_test "--kunit=$kunit" --require-switch "--shard=$i/$n" \
+			"--scale=${FSTEST_SCALE:-100}" "--seed=${FSTEST_SEED:-1}" "${only_args[@]}")
+		parts+=,fstest
+	fi
+	# KUnit once is enough.
+	[ $i -gt 0 ] || [ -z "$want_kunit" ] || parts+=,kunit
+	say "booting the um-test kernel on processor ${cpus[$i]}; its console is in $out-$i/console.log"
+	GUEST_PREFIX="taskset -c ${cpus[$i]}" GUEST_MEM=${GUEST_MEM:-4G} \
+		GUEST_APPEND="$([ $i -eq 0 ] || echo kunit.enable=0) ${GUEST_APPEND:-}" \
+		start_guest um-test "$out-$i" 1500 $fstest/guest.sh "${args[@]}"
+	report+=("--guest=$i:$parts")
 done
-for i in 0 1; do
-	[ ! -e "$out-$i/console.log" ] || cp "$out-$i/console.log" "$dir/console-$i.log"
-	for f in splat fstest/results.jsonl fstest/dio_test.log; do
-		[ ! -s "$out-$i/$f" ] || cp "$out-$i/$f" "$dir/$(basename "${f%.*}")-$i.${f##*.}"
-	done
-done
-published
-cat "$out/report.txt"
-# A report that could not be made has no last line.
-[ -s "$out/report.txt" ] || die "there is no report"
-exit $status
+wait_guests
+report_tests test "${report[@]}"

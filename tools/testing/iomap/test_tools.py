@@ -97,9 +97,11 @@ class Readme(unittest.TestCase):
 class Publish(unittest.TestCase):
     def test_latest_points_to_it(self) -> None:
         with tempfile.TemporaryDirectory() as name:
-            shell(f'PROJECT={name}; publish 1000000000 test latest-test; echo 1 >"$PROJECT/$results/report"; published')
-            self.assertEqual((Path(name) / "results/latest-test").readlink(), Path("20010909T014640Z-test"))
-            self.assertEqual((Path(name) / "results/latest-test/report").read_text(), "1\n")
+            for kind, latest in (("test", "latest-test"), ("bench", "latest"), ("bench-kvm", "latest-kvm")):
+                shell(f'. {HERE}/results.sh; PROJECT={name}; publish {kind}; echo 1 >"$PROJECT/$results/report"; '
+                      "published", IOMAP_T0="1000000000")
+                self.assertEqual((Path(name) / "results" / latest).readlink(), Path(f"20010909T014640Z-{kind}"))
+                self.assertEqual((Path(name) / "results" / latest / "report").read_text(), "1\n")
 
 
 if __name__ == "__main__":

@@ -168,14 +168,20 @@ class Report(unittest.TestCase):
                           ("kunit/iomap_dio_rw", "fail", "no result"),
                           ("kunit/iomap_dio_empty", "fail", "no result")])
 
-    def test_lockdep(self) -> None:
-        self.assertEqual(report.lockdep_result(" debug_locks:    1\n")["status"], "pass")
-        self.assertEqual(report.lockdep_result(" debug_locks:    0\n")["status"], "fail")
-        self.assertEqual(report.lockdep_result("")["status"], "fail")
+    def test_checkers(self) -> None:
+        def status(console: str, lockdep_stats: str = "") -> list[str]:
+            return [r["status"] for r in report.checker_results(console, lockdep_stats, "0")]
+
+        on = "[ 0.0] KernelAddressSanitizer initialized (generic)\n[ 0.0] Lock dependency validator: (c)\n"
+        self.assertEqual(status(on), ["pass", "pass"])
+        self.assertEqual(status(on + "[ 1.0] Disabling lock debugging\n"), ["pass", "fail"])
+        self.assertEqual(status(on, " debug_locks:    1\n"), ["pass", "pass"])
+        self.assertEqual(status(on, " debug_locks:    0\n"), ["pass", "fail"])
+        self.assertEqual(status(""), ["fail", "fail"])
 
     def test_splat(self) -> None:
         self.assertEqual(report.splat_result("")["status"], "pass")
-        found = report.splat_result("/a/console.log:7: the kernel complains:\n    WARNING: x\n", 1)
+        found = report.splat_result("/a/console.log:7: the kernel complains:\n    WARNING: x\n", "1")
         self.assertEqual((found["name"], found["status"], found["reason"]),
                          ("console-1/splat", "fail", "line 7: WARNING: x"))
 
