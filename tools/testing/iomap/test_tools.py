@@ -60,7 +60,7 @@ class Variables(unittest.TestCase):
     def test_they_survive_sudo(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             tmp = Path(name)
-            for file in ("common.sh", "pins", "README"):
+            for file in ("common.sh", "in-root.sh", "pins", "README"):
                 shutil.copy(HERE / file, tmp)
             (tmp / "sudo").write_text('#!/bin/sh\n[ "$2" = true ] || printf "%s\\n" "$@"\n')
             (tmp / "again").write_text(f'. {tmp}/common.sh; userns_works() {{ false; }}; need_root "$@"\n')
