@@ -1,21 +1,17 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Is safe code kept from breaking the abstractions?
-
-  attack.py PROJECT BUILD     as paths in the toolchain root
 
 Each file in attack/ is safe code that would be undefined behaviour, or lose a request, if it compiled.
 Its first line says which finding of the review it stands for; `//~ E0624 share` says that the line is
 an error of that number, with that word in it. Compiles each against the kernel crate of the build, with
 all errors of each in their places and no others; and once more without these lines, which must work.
-Prints how many there are, or what is wrong.
 """
 
-import glob
 import os
 import re
 import sys
 import tempfile
+from pathlib import Path
 
 import rustc
 
@@ -42,7 +38,7 @@ def said(stderr: str, path: str) -> dict[tuple[int, str], str]:
     return found
 
 
-def judge(path: str, build: str, out: str) -> str:
+def judge(path: str, build: Path, out: str) -> str:
     """What is wrong with an attack, "" if it fails as it should."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
@@ -68,19 +64,15 @@ def judge(path: str, build: str, out: str) -> str:
     return f"line {min(other)[0]} is an error as well: {got[min(other)]}" if other else ""
 
 
-def main() -> None:
-    project, build = sys.argv[1:]
-    files = sorted(glob.glob(f"{project}/tools/testing/iomap/attack/*.rs"))
+def judge_all(project: Path, build: Path) -> str:
+    """How many attacks there are, or an end that says what is wrong."""
+    files = sorted((project / "tools/testing/iomap/attack").glob("*.rs"))
     wrong = []
     with tempfile.TemporaryDirectory() as out:
         for path in files:
-            trouble = judge(path, build, out)
+            trouble = judge(str(path), build, out)
             if trouble:
-                wrong.append(f"{os.path.basename(path)} {trouble}")
+                wrong.append(f"{path.name} {trouble}")
     if wrong or not files:
         sys.exit("; ".join(wrong) or "there are no attacks")
-    print(f"{len(files)} attacks do not compile")
-
-
-if __name__ == "__main__":
-    main()
+    return f"{len(files)} attacks do not compile"

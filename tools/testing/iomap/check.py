@@ -4,7 +4,7 @@
 
   check.py NAME PROJECT TREE BUILD LLVM     paths are those in the toolchain root
 
-Prints what it checked, or prints what is wrong and fails.
+Prints what it checked, or prints what is wrong and fails. The first line says it all; more may follow.
 """
 
 import re
@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import attack
+import variant
+
 HERE = Path(__file__).resolve().parent
 # What both implementations have under one name.
 SHARED = {"iomap_dio_rw", "__iomap_dio_rw", "iomap_dio_complete", "iomap_dio_bio_end_io", "iomap_finish_ioend_direct",
@@ -21,11 +24,13 @@ SHARED = {"iomap_dio_rw", "__iomap_dio_rw", "iomap_dio_complete", "iomap_dio_bio
 
 
 class Wrong(Exception):
-    """One line that says what."""
+    """Says what, in its first line."""
 
 
 @dataclass
 class Place:
+    """Where things are. `build` is the folder of all builds, a folder each."""
+
     project: Path
     tree: Path
     build: Path
@@ -37,6 +42,50 @@ class Place:
     def functions(self, path: str) -> set[str]:
         """Those that are defined in an object."""
         return set(re.findall(r" [tT] (\S+)$", self.run("llvm-nm", self.build / path), re.MULTILINE))
+
+
+    def files(self, *patterns: str) -> list[Path]:
+        """Those of ours that go into a kernel tree."""
+        return [path for pattern in patterns for folder in ("fs", "rust", "samples")
+                for path in sorted((self.project / folder).rglob(pattern))]
+
+
+def output(*command: str | Path) -> str:
+    """What a program says, whether it is content or not."""
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
+
+
+def rustfmt(at: Place) -> str:
+    files = at.files("*.rs") + sorted((at.project / "tools").rglob("*.rs"))
+    said = output("rustfmt", "--check", "--edition", "2021", "--config-path", at.tree / ".rustfmt.toml", *files)
+    if said:
+        raise Wrong(f"{said.count('Diff in')} places differ\n{said}")
+    return f"{len(files)} files"
+
+
+def checkpatch(at: Place) -> str:
+    command = ("perl", at.tree / "scripts/checkpatch.pl", f"--root={at.tree}", "--terse", "--show-types",
+               "--ignore", "FILE_PATH_CHANGES")
+    said = "".join(output(*command, patch) for patch in sorted((at.project / "patches").rglob("*.patch")))
+    said += output(*command, "-f", *at.files("*.[ch]", "*.rs", "Kconfig"))
+    errors = [line for line in said.splitlines() if " ERROR:" in line]
+    if errors or "\ntotal:" not in said:
+        raise Wrong(f"{len(errors)} errors, the first: {[*errors, *said.splitlines(), 'no word'][0]}\n{said}")
+    return f"{said.count(' WARNING:')} warnings\n{said}"
+
+
+def clippy(at: Place) -> str:
+    """What compilers have said of our files, which are at their place in the tree."""
+    ours = [f"{path.relative_to(at.project)}:" for path in at.files("*.rs", "*.[ch]")]
+    log = (at.build / "check-rust/build.log").read_text(errors="replace").splitlines()
+    for n, line in enumerate(log):
+        if re.search("warning|error|-->", line) and any(name in line for name in ours):
+            # rustc says what in the line before it says where.
+            raise Wrong(" ".join(said.strip() for said in log[max(n - 1, 0):n + 1])
+                        + ", see build/check-rust/build.log in the cache")
+    # Tells check.sh that nothing has to be compiled again to warn again.
+    (at.build / "check-rust/.clean").touch()
+    return "CLIPPY=1 W=1"
 
 
 def code(path: Path) -> list[str]:
@@ -141,7 +190,10 @@ def c_free(at: Place) -> str:
 
 
 CHECKS: dict[str, Callable[[Place], str]] = {
-    "unsafe": unsafe, "flags": flags, "panicking": panicking, "exports": exports, "c-free": c_free}
+    "rustfmt": rustfmt, "checkpatch": checkpatch, "unsafe": unsafe, "flags": flags, "clippy": clippy,
+    "panicking": panicking, "exports": exports, "c-free": c_free,
+    "variant": lambda at: variant.judge(at.project, at.build / "check-rust"),
+    "attack": lambda at: attack.judge_all(at.project, at.build / "check-rust")}
 
 
 def main() -> None:

@@ -11,7 +11,11 @@ set -euo pipefail
 
 # The fastest first.
 lint=(shellcheck ruff mypy rustfmt unsafe checkpatch clippy)
-checks=("${lint[@]}" patches catalogue flags build panicking variant attack exports c-free off none)
+checks=(shellcheck ruff mypy patches rustfmt unsafe flags catalogue checkpatch
+	clippy build panicking variant attack exports c-free off none)
+# The builds that a check looks at: Rust alone, Rust without our option, no Rust (see build.sh).
+declare -A needs=([clippy]=rust [build]=rust [panicking]=rust [variant]=rust [attack]=rust [exports]=rust
+	[c-free]="rust off" [off]=off [none]=none)
 case ${1:-} in
 list)
 	printf '%s\n' "${checks[@]}"
@@ -43,149 +47,67 @@ fail()
 	failed=1
 }
 
-our_files()
+# Runs a program in the root, in the folder of this script. The first line that it prints says what it
+# has checked, or what is wrong. All of that is shown if there is more.
+judge()
 {
-	(cd "$PROJECT" && find fs rust samples -type f -name "$1" 2>/dev/null | sort)
-}
-
-wants()
-{
-	name=$1 log=$logs/$1.log
-	[[ " ${only[*]} " == *" $1 "* ]]
-}
-
-"$IOMAP_DIR/root.sh"
-"$IOMAP_DIR/source.sh"
-tree=/cache/${TREE##*/}
-build=/cache/${BUILD##*/}
-
-# Runs a linter on our scripts, which prints a line for each finding, and shows all of them.
-look()
-{
-	if in_root sh -ec "cd /project/tools/testing/iomap; $1" >"$log" 2>&1 </dev/null; then
-		ok
+	if in_root env -C /project/tools/testing/iomap "$@" >"$log" 2>&1 </dev/null; then
+		ok "$(head -n 1 "$log")"
 	else
-		sed 's/^/    /' "$log" >&2
+		[ "$(wc -l <"$log")" -le 1 ] || sed 's/^/    /' "$log" >&2
 		fail "$(head -n 1 "$log")"
 	fi
 }
 
-# Runs a program of ours, which prints what it checked or what is wrong.
-judge()
-{
-	if in_root python3 -B "/project/tools/testing/iomap/$1" "${@:2}" >"$log" 2>&1 </dev/null; then
-		ok "$(cat "$log")"
-	else
-		fail "$(paste -sd ' ' "$log")"
-	fi
-}
-
-# Those checks of check.py that are wanted.
-judge_all()
-{
-	local check
-
-	for check; do
-		! wants "$check" || judge check.py "$check" /project "$tree" "$build" "$LLVM_MAJOR"
-	done
-}
-
-# Builds the kernel crate and fs/iomap/ of the flavour check-$1, with more words for make.
+# Builds the kernel crate and fs/iomap/ of the flavour check-$1, for all checks that need them.
+declare -A built=()
 compile()
 {
-	NO_SYNC=1 "$IOMAP_DIR/build.sh" "check-$1" "${@:2}" prepare fs/iomap/ >"$log" 2>&1 ||
-		{ fail "it does not compile, see $log" && return 1; }
+	local name=${1/rust/build} more=() clean=$BUILD/check-rust/.clean
+
+	[ -z "${built[$1]:-}" ] || return "${built[$1]}"
+	if [ "$1" = rust ]; then
+		more=(CLIPPY=1 W=1)
+		# A file that is not compiled warns of nothing, unless all were clean before.
+		[ -e "$clean" ] || rm -f "$BUILD"/check-rust/{rust/kernel.o,rust/helpers/helpers.o,fs/iomap/direct_io*.o}
+		rm -f "$clean"
+	fi
+	built[$1]=0
+	NO_SYNC=1 "$IOMAP_DIR/build.sh" "check-$1" "${more[@]}" prepare fs/iomap/ >"$logs/$name.log" 2>&1 ||
+		{ built[$1]=1 && fail "it does not compile, see $logs/$name.log"; }
+	return "${built[$1]}"
 }
 
-if wants shellcheck; then
-	look 'shellcheck -x -f gcc $(grep -rlE "^#!/bin/(ba)?sh|^# shellcheck shell=" . ../../../.ci)'
-fi
+"$IOMAP_DIR/root.sh"
+"$IOMAP_DIR/source.sh"
 
-if wants ruff; then
-	look 'ruff check --quiet --no-cache .'
-fi
-
-# A folder at a time, since two of them have a report.py.
-if wants mypy; then
-	look 'for d in $(find . -name "*.py" -printf "%h\n" | sort -u); do
-		mypy --no-error-summary --cache-dir=/cache/check/mypy $d/*.py || failed=1
-	done; [ -z "$failed" ]'
-fi
-
-if wants patches; then
-	if "$IOMAP_DIR/overlay.sh" try "${KSRC:-$SRC}" >"$log" 2>&1; then
-		ok "$(find "$PROJECT/patches" -name '*.patch' | wc -l) in order, without fuzz"
-	else
-		fail "$(tail -n 1 "$log")"
-	fi
-fi
-
-if wants rustfmt; then
-	mapfile -t files < <(our_files '*.rs'; cd "$PROJECT" && find tools -name '*.rs')
-	if in_root rustfmt --check --edition 2021 --config-path "$tree/.rustfmt.toml" "${files[@]/#//project/}" >"$log" 2>&1 </dev/null; then
-		ok "${#files[@]} files"
-	else
-		fail "$(grep -c '^Diff in' "$log") places differ, see $log"
-	fi
-fi
-
-if wants checkpatch; then
-	mapfile -t files < <(our_files '*.[ch]'; our_files '*.rs'; our_files Kconfig)
-	: >"$log"
-	(cd "$PROJECT" && find patches -name '*.patch' | sort) | while read -r p; do
-		in_root perl "$tree/scripts/checkpatch.pl" "--root=$tree" --terse --show-types \
-			--ignore FILE_PATH_CHANGES "/project/$p" </dev/null || :
-	done >>"$log" 2>&1
-	in_root perl "$tree/scripts/checkpatch.pl" "--root=$tree" --terse --show-types --ignore FILE_PATH_CHANGES \
-		-f "${files[@]/#//project/}" >>"$log" 2>&1 </dev/null || :
-	errors=$(grep -c ' ERROR:' "$log" || :)
-	if [ "$errors" -eq 0 ] && grep -q '^total:' "$log"; then
-		ok "$(grep -c ' WARNING:' "$log" || :) warnings"
-	else
-		fail "$errors errors, the first: $(grep -m 1 ' ERROR:' "$log" || tail -n 1 "$log")"
-	fi
-fi
-
-judge_all unsafe flags
-! wants catalogue || judge catalogue/catalogue.py /project
-
-# One build with every warning on serves several checks.
-if wants clippy || wants panicking || wants variant || wants attack || wants exports || wants c-free || wants build; then
-	name=build log=$logs/build.log
-	# A file that is not compiled warns of nothing, unless all were clean before.
-	clean=$BUILD/check-rust/.clean
-	[ -e "$clean" ] || rm -f "$BUILD"/check-rust/{rust/kernel.o,rust/helpers/helpers.o,fs/iomap/direct_io*.o}
-	rm -f "$clean"
-	if compile rust CLIPPY=1 W=1; then
-		! wants build || ok "IOMAP_DIO_RUST=y IOMAP_DIO_COMPARE=n"
-		if wants clippy; then
-			# What compilers say of our files, which are at their place in the tree.
-			(our_files '*.rs'; our_files '*.[ch]') | sed 's/$/:/' >"$log.files"
-			grep -aF -f "$log.files" "$BUILD/check-rust/build.log" | grep -aE 'warning|error|-->' >"$log" || :
-			if [ ! -s "$log" ]; then
-				ok "CLIPPY=1 W=1"
-				touch "$clean"
-			else
-				# rustc says what in the line before it says where.
-				fail "$(grep -aF -B 1 -m 1 -- "$(head -n 1 "$log")" "$BUILD/check-rust/build.log" |
-					sed 's/^ *//' | paste -sd ' '), see $BUILD/check-rust/build.log"
-			fi
+for name in "${checks[@]}"; do
+	[[ " ${only[*]} " == *" $name "* ]] || continue
+	log=$logs/$name.log
+	for flavour in ${needs[$name]:-}; do
+		compile "$flavour" || continue 2
+	done
+	case $name in
+	shellcheck) judge sh -c 'shellcheck -x -f gcc $(grep -rlE "^#!/bin/(ba)?sh|^# shellcheck shell=" . ../../../.ci)' ;;
+	ruff) judge ruff check --quiet --no-cache . ;;
+	mypy)
+		# A folder at a time, since two of them have a report.py.
+		judge sh -c 'for d in $(find . -name "*.py" -printf "%h\n" | sort -u); do
+			mypy --no-error-summary --cache-dir=/cache/check/mypy $d/*.py || failed=1
+		done; [ -z "$failed" ]'
+		;;
+	patches)
+		if "$IOMAP_DIR/overlay.sh" try "${KSRC:-$SRC}" >"$log" 2>&1; then
+			ok "$(find "$PROJECT/patches" -name '*.patch' | wc -l) in order, without fuzz"
+		else
+			fail "$(tail -n 1 "$log")"
 		fi
-		judge_all panicking exports
-		! wants variant || judge variant.py /project "$build/check-rust"
-		! wants attack || judge attack.py /project "$build/check-rust"
-	fi
-fi
-
-if wants c-free || wants off; then
-	name=off log=$logs/off.log
-	if compile off; then
-		! wants off || ok "IOMAP_DIO_RUST=n"
-		judge_all c-free
-	fi
-fi
-
-if wants none && compile none; then
-	ok "RUST=n"
-fi
+		;;
+	build) ok "IOMAP_DIO_RUST=y IOMAP_DIO_COMPARE=n" ;;
+	off) ok "IOMAP_DIO_RUST=n" ;;
+	none) ok "RUST=n" ;;
+	catalogue) judge python3 -B catalogue/catalogue.py /project ;;
+	*) judge python3 -B check.py "$name" /project "/cache/${TREE##*/}" "/cache/${BUILD##*/}" "$LLVM_MAJOR" ;;
+	esac
+done
 exit $failed

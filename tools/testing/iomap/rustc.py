@@ -4,11 +4,12 @@
 import os
 import shlex
 import subprocess
+from pathlib import Path
 
 CRATE = "fs/iomap/direct_io.rs"
 
 
-def run(build: str, source: str, out: str, emit: str) -> tuple[int, str]:
+def run(build: Path, source: str, out: str, emit: str) -> tuple[int, str]:
     """What the compiler says of `source`, whose results (`--emit`) go to the folder `out`."""
     with open(f"{build}/fs/iomap/.direct_io.o.cmd", encoding="utf-8") as f:
         command = f.readline().split(":= ", 1)[1].split(";")[0]

@@ -63,6 +63,14 @@ class Sources(unittest.TestCase):
             with self.assertRaisesRegex(check.Wrong, said):
                 check.flags(at)
 
+    def test_clippy(self) -> None:
+        log = "warning: of others\n  --> rust/other.rs:1\nwarning: unused\n  --> /tree/fs/iomap/direct_io.rs:10:2\n"
+        at = self.place({"fs/iomap/direct_io.rs": "", "check-rust/build.log": log})
+        with self.assertRaisesRegex(check.Wrong, "^warning: unused --> /tree/fs/iomap/direct_io.rs:10:2, see"):
+            check.clippy(at)
+        (at.build / "check-rust/build.log").write_text(log[:40])
+        self.assertEqual(check.clippy(at), "CLIPPY=1 W=1")
+
 
 class Objects(unittest.TestCase):
     def test_panic_in_a_function_of_ours(self) -> None:

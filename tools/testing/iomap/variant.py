@@ -1,18 +1,15 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Does the compiler list the places that a new way of a request has to know about?
 
-  variant.py PROJECT BUILD     as paths in the toolchain root
-
 Adds a variant to `Travel` in a copy of the sources, compiles them as the build has, and compares the
-functions in which the compiler finds a match that lacks it with those that the manual lists. Prints
-how many there are, or how the lists differ, and fails then.
+functions in which the compiler finds a match that lacks it with those that the manual lists.
 """
 
 import re
 import shutil
 import sys
 import tempfile
+from pathlib import Path
 
 import rustc
 
@@ -37,7 +34,7 @@ def function_at(path: str, line: int) -> str:
     sys.exit(f"{path}:{line} is in no function")
 
 
-def compile_with_variant(project: str, build: str, copy: str) -> str:
+def compile_with_variant(project: Path, build: Path, copy: str) -> str:
     """What the compiler says of the sources with one more variant, in `copy`."""
     shutil.copy(f"{project}/{rustc.CRATE}", copy)
     shutil.copytree(f"{project}/{FOLDER}", f"{copy}/direct_io")
@@ -54,10 +51,9 @@ def compile_with_variant(project: str, build: str, copy: str) -> str:
     return rustc.run(build, f"{copy}/direct_io.rs", copy, "metadata")[1]
 
 
-def main() -> None:
-    project, build = sys.argv[1:]
-    with open(f"{project}/{MANUAL}", encoding="utf-8") as f:
-        manual = listed(f.read())
+def judge(project: Path, build: Path) -> str:
+    """How many places there are, or an end that says how the lists differ."""
+    manual = listed((project / MANUAL).read_text())
     with tempfile.TemporaryDirectory() as copy:
         said = compile_with_variant(project, build, copy)
         places = re.findall(r"error\[E0004\][^\n]*\n\s*--> ([^:\n]+):(\d+)", said)
@@ -69,8 +65,4 @@ def main() -> None:
             f"{what}: {', '.join(sorted(names))}" for what, names in (
                 ("not in the manual", found - manual),
                 ("in the manual, but the compiler does not complain", manual - found)) if names))
-    print(f"{len(places)} matches in {len(found)} functions")
-
-
-if __name__ == "__main__":
-    main()
+    return f"{len(places)} matches in {len(found)} functions"
