@@ -21,10 +21,8 @@ export IOMAP_OVERLAY=mutants
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
 need_root "$@"
 
-# Seconds that a guest may take, and a test case in it.
-timeout=100 case_timeout=30
-export GUEST_MEM=${GUEST_MEM:-1G}
-GUEST_APPEND="kunit.filter_glob=*iomap* kunit.timeout=$case_timeout iomap_dio_fuzz.scripts=${FUZZ_SCRIPTS:-200} ${GUEST_APPEND:-}"
+export GUEST_MEM=${GUEST_MEM:-1G} GUEST_IDLE=${GUEST_IDLE:-60}
+GUEST_APPEND="kunit.filter_glob=*iomap* kunit.timeout=30 iomap_dio_fuzz.scripts=${FUZZ_SCRIPTS:-200} ${GUEST_APPEND:-}"
 
 read_only
 quick=()
@@ -33,44 +31,28 @@ quick=()
 "$IOMAP_DIR/root.sh"
 lock mutants
 work=$CACHE/$IOMAP_OVERLAY run=$CACHE/run/mutants
-# The same, as seen from inside.
-in_work=/cache/$IOMAP_OVERLAY in_run=/cache/run/mutants kunit=/cache/${TREE##*/}/tools/testing/kunit
-
 trap stop INT TERM HUP
 
 mutants()
 {
-	in_root python3 -B "$in_work/mutants/mutants.py" "$@" </dev/null
+	in_root env -C "/cache/$IOMAP_OVERLAY" python3 -B mutants/mutants.py "$@" </dev/null
 }
 
 # The copy, which may be edited at will, and one that is not. The list and what reads it are copied
 # as well: what happens to the checkout from here on does not matter.
 rm -rf "$work" "$run"
-mkdir -p "$work/pristine" "$work/logs" "$run"
+mkdir -p "$work"/{pristine,overlay/tools/testing/iomap,logs} "$run"
 cp -a "$PROJECT"/{fs,rust,samples,Documentation,patches} "$work/pristine/"
-cp -a "$work/pristine" "$work/overlay"
-mkdir -p "$work/overlay/tools/testing/iomap"
+cp -a "$work/pristine/." "$work/overlay/"
 cp -a "$IOMAP_DIR/host" "$work/overlay/tools/testing/iomap/"
 cp -a "$IOMAP_DIR"/{mutants,splat.sh,ktap.py,only.py} "$work/"
-list=$in_work/mutants/list.toml
-echo '[]' >"$work/baseline.json"
 
-mutants check "$list" "$in_work/pristine" >"$work/check" 2>&1 ||
-	die "tools/testing/iomap/mutants/list.toml: $(cat "$work/check")"
-mapfile -t names < <(mutants names "$list" "${quick[@]}" -- "${only[@]}")
+mutants check >"$work/check" 2>&1 || die "tools/testing/iomap/mutants/list.toml: $(cat "$work/check")"
+mapfile -t names < <(mutants names "${quick[@]}" -- "${only[@]}")
 [ ${#names[@]} -gt 0 ] || die "ONLY=${ONLY:-} matches no mutant"
 
-# What there is to see on the console: "fail", "splat" or nothing.
-noticed()
-{
-	if grep -aqE '^(\[[^]]*\])* +not ok ' "$run/console.log" 2>/dev/null; then
-		echo fail
-	elif ! "$IOMAP_DIR/splat.sh" "$run/console.log" >/dev/null 2>&1; then
-		echo splat
-	fi
-}
-
-# Boots the kernel, until it is done or until it is known to be wrong. Returns what run_guest did.
+# Boots the kernel, until it is done or until it is known to be wrong, and has mutants.py say what is
+# to be said of it. $1: "baseline" or "judge".
 boot()
 {
 	local since=
@@ -78,32 +60,25 @@ boot()
 	rm -rf "$run"
 	mkdir -p "$run"
 	: >"$run/console.log"
-	GUEST_IDLE=60 start_guest um-kunit "$run" $timeout /project/tools/testing/iomap/fstest/guest.sh \
-		>"$work/guest" 2>&1 </dev/null
+	start_guest um-kunit "$run" 100 /project/tools/testing/iomap/fstest/guest.sh >"$work/guest" 2>&1 </dev/null
 	while kill -0 "${children[0]}" 2>/dev/null; do
 		sleep 0.3
-		case $(noticed) in
-		'') continue ;;
-		fail) ;;
-		splat)
+		if grep -aqE '^(\[[^]]*\])* +not ok ' "$run/console.log"; then
+			kill -TERM "${children[0]}" 2>/dev/null || :
+		elif ! "$IOMAP_DIR/splat.sh" "$run/console.log" >/dev/null 2>&1; then
 			# The test case that it happened in says its name when it ends.
 			since=${since:-$SECONDS}
-			[ $((SECONDS - since)) -ge 3 ] || continue
-			;;
-		esac
-		kill -TERM "${children[0]}" 2>/dev/null || :
-		break
+			[ $((SECONDS - since)) -lt 3 ] || kill -TERM "${children[0]}" 2>/dev/null || :
+		fi
 	done
 	wait_guests
-	return "$(cat "$run/guest-status")"
+	mutants "$1" /cache/run/mutants/console.log "$(cat "$run/guest-status")" "/cache/${TREE##*/}/tools/testing/kunit"
 }
 
 # Each of these says in $verdict what the copy is like as it is: "caught BY", "survived" or "error WHY".
 # What there is to read about it is in $log.
 try_kernel()
 {
-	local status=0
-
 	log=$BUILD/um-kunit/build.log
 	progress "$1: building"
 	"$IOMAP_DIR/build.sh" um-kunit >"$work/build" 2>&1 </dev/null & wait_child || {
@@ -112,19 +87,20 @@ try_kernel()
 	}
 	log=$run/console.log
 	progress "$1: booting"
-	boot || status=$?
-	verdict=$(mutants judge "$in_run/console.log" "$status" "$kunit" "$in_work/baseline.json")
+	boot judge >"$work/verdict"
+	verdict=$(cat "$work/verdict")
 }
 
 try_host()
 {
 	log=$work/host.log
 	progress "$1: testing on the host"
-	HOST_PROJECT=$in_work/overlay HOST_LOG=$log "$IOMAP_DIR/host/run.sh" "$2" >"$work/said" 2>&1 </dev/null & wait_child || :
+	HOST_PROJECT=/cache/$IOMAP_OVERLAY/overlay HOST_LOG=$log "$IOMAP_DIR/host/run.sh" "$2" >"$work/said" 2>&1 </dev/null & wait_child || :
+	verdict=$(sed 's/^FAIL //' "$work/said")
 	case $(cat "$work/said") in
 	"ok "*) verdict=survived ;;
-	"FAIL "*": it does not compile"* | "FAIL "*"cannot be fetched"*) verdict="error $(sed 's/^FAIL //' "$work/said")" ;;
-	"FAIL "*) verdict="caught $(sed 's/^FAIL //' "$work/said")" ;;
+	"FAIL "*": it does not compile"* | "FAIL "*"cannot be fetched"*) verdict="error $verdict" ;;
+	"FAIL "*) verdict="caught $verdict" ;;
 	*) die "host/run.sh $2: $(tail -n 1 "$work/said")" ;;
 	esac
 }
@@ -132,12 +108,10 @@ try_host()
 say "${#names[@]} mutants; first the code without any"
 if [[ ${names[0]} == "kernel "* ]]; then
 	"$IOMAP_DIR/build.sh" um-kunit </dev/null & wait_child || die "the kernel does not build as it is"
-	began=$SECONDS status=0
-	boot || status=$?
+	began=$SECONDS
+	boot baseline >"$work/cases" 2>"$work/baseline" || die "$(cat "$work/baseline"); its console is $run/console.log"
 	cp "$run/console.log" "$work/baseline.log"
-	n=$(mutants baseline "$in_work/baseline.log" "$status" "$kunit" "$in_work/baseline.json" 2>"$work/baseline") ||
-		die "$(cat "$work/baseline"); its console is $work/baseline.log"
-	say "it passes $n test cases, booted and shut down in $((SECONDS - began)) s"
+	say "it passes $(cat "$work/cases") test cases, booted and shut down in $((SECONDS - began)) s"
 fi
 for t in loom proptest; do
 	[[ " ${names[*]}" == *" $t "* ]] || continue
@@ -146,27 +120,25 @@ for t in loom proptest; do
 	[ "$verdict" = survived ] || die "the $t tests fail as they are: ${verdict#* }"
 done
 
-: >"$work/results.jsonl"
 i=0
 for m in "${names[@]}"; do
 	i=$((i + 1)) began=$SECONDS tests=${m% *} name=${m#* }
-	mutants apply "$list" "$in_work/pristine" "$in_work/overlay" "$name"
+	mutants apply "$name"
 	case $tests in
 	kernel) try_kernel "$i/${#names[@]} $name" ;;
 	*) try_host "$i/${#names[@]} $name" "$tests" ;;
 	esac
-	outcome=${verdict%% *} by=${verdict#"$outcome"}
-	mutants record "$in_work/results.jsonl" "$name" $((SECONDS - began)) "$outcome" "${by# }"
+	mutants record "$name" $((SECONDS - began)) "$verdict"
 	progress_end
 	say "$i/${#names[@]} $name: $verdict ($((SECONDS - began)) s)"
-	[ "$outcome" = caught ] || cp "$log" "$work/logs/$name-${log##*/}"
+	[[ $verdict == caught* ]] || cp "$log" "$work/logs/$name-${log##*/}"
 done
 
 about_run
 publish mutants
 status=0
-mutants report "$list" "$in_work/results.jsonl" "$in_work/baseline.json" "/project/$results" \
-	"--about=Linux $KERNEL_VERSION, $about_text, ${#names[@]} mutants in $((($(date +%s) - IOMAP_T0) / 60)) minutes." \
+mutants report "/project/$results" \
+	"Linux $KERNEL_VERSION, $about_text, ${#names[@]} mutants in $((($(date +%s) - IOMAP_T0) / 60)) minutes." \
 	>"$work/report.txt" || status=$?
 [ -s "$PROJECT/$results/report.md" ] || die "there is no report; the results are in $work/results.jsonl"
 [ ! -e "$work/baseline.log" ] || cp "$work/baseline.log" "$PROJECT/$results/console.log"

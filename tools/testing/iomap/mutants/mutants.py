@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """The wrong edits of list.toml: reads them, makes them, and judges what a kernel said of one.
 
-  mutants.py check LIST ROOT                 does each edit apply to the sources in ROOT?
-  mutants.py names LIST [--quick] [PATTERN...]   those that match, in the order to run them: "TESTS NAME"
-  mutants.py apply LIST PRISTINE TREE [NAME] TREE's files are those of PRISTINE, but for the edit
-  mutants.py baseline CONSOLE STATUS KUNIT OUT   what the kernel without an edit has passed
-  mutants.py judge CONSOLE STATUS KUNIT BASELINE "caught BY" or "survived"; KUNIT is tools/testing/kunit
-  mutants.py record RESULTS NAME SECONDS OUTCOME [BY]   adds a line to the results
-  mutants.py report LIST RESULTS BASELINE OUT    report.md and mutants.json; the last line
+  mutants.py check                         does each edit apply to the sources in pristine/?
+  mutants.py names [--quick] [PATTERN...]  those that match, in the order to run them: "TESTS NAME"
+  mutants.py apply NAME                    overlay/ is as pristine/, but for the edit
+  mutants.py baseline CONSOLE STATUS KUNIT what the kernel without an edit has passed, in baseline.json
+  mutants.py judge CONSOLE STATUS KUNIT    "caught BY" or "survived"; KUNIT is tools/testing/kunit
+  mutants.py record NAME SECONDS VERDICT   adds a line to results.jsonl; VERDICT may be "error WHY" as well
+  mutants.py report OUT ABOUT              report.md and mutants.json; the last line
 
-`make mutants` runs these, see mutants.sh.
+`make mutants` runs these in a folder of its own, see mutants.sh.
 """
 
 import argparse
@@ -263,43 +263,43 @@ def report(mutants: Mutants, results: Iterable[Row], cases: list[str], out: Path
     return bool(rows) and all(r["outcome"] in ("caught", "equivalent") for r in rows)
 
 
-COMMANDS = {"check": "list root", "names": "list --quick patterns", "apply": "list pristine tree name",
-            "baseline": "console status kunit out", "judge": "console status kunit baseline",
-            "record": "results name seconds outcome by", "report": "list results baseline out --about"}
-# Of the arguments that are not a path.
+COMMANDS = {"check": "", "names": "--quick patterns", "apply": "name", "baseline": "console status kunit",
+            "judge": "console status kunit", "record": "name seconds verdict", "report": "out about"}
+# Of the arguments that are not a word.
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "--quick": {"action": "store_true"}, "patterns": {"nargs": "*"}, "name": {"nargs": "?"}, "kunit": {},
-    "status": {"type": int}, "seconds": {"type": int}, "by": {"nargs": "?", "default": ""},
-    "outcome": {"choices": ("caught", "survived", "error")}, "--about": {"default": ""}}
+    "--quick": {"action": "store_true"}, "patterns": {"nargs": "*"}, "console": {"type": Path}, "out": {"type": Path},
+    "status": {"type": int}, "seconds": {"type": int}}
+BASELINE, RESULTS = Path("baseline.json"), Path("results.jsonl")
 
 
 def run(args: argparse.Namespace) -> bool:
-    mutants = read_list(args.list) if "list" in args else {}
+    mutants = read_list(HERE / "list.toml")
+    # Without the kernel's tests there is none.
+    cases = json.loads(BASELINE.read_text()) if BASELINE.exists() else []
     if args.command == "check":
-        errors = check(mutants, args.root)
-        kernel = sum(m.tests == "kernel" for m in mutants.values())
-        print("\n".join(errors) or f"{len(mutants)} mutants apply: {kernel} for the kernel's tests, "
-                                   f"{len(mutants) - kernel} for those on the host")
+        errors = check(mutants, Path("pristine"))
+        print("\n".join(errors) or f"{len(mutants)} mutants apply")
         return not errors
     if args.command == "names":
         some = select(mutants, args.patterns, args.quick)
         print("".join(f"{m.tests} {m.name}\n" for m in some), end="")
         return bool(some)
     if args.command == "apply":
-        apply(mutants, args.pristine, args.tree, args.name)
+        apply(mutants, Path("pristine"), Path("overlay"), args.name)
     elif args.command == "baseline":
         cases = make_baseline(args.console, args.status, args.kunit)
-        args.out.write_text(json.dumps(cases))
+        BASELINE.write_text(json.dumps(cases))
         print(len(cases))
     elif args.command == "judge":
-        by = judge(args.console, args.status, args.kunit, json.loads(args.baseline.read_text()))
+        by = judge(args.console, args.status, args.kunit, cases)
         print(f"caught {by}" if by else "survived")
     elif args.command == "record":
-        with args.results.open("a") as f:
-            f.write(json.dumps({name: getattr(args, name) for name in ("name", "outcome", "seconds", "by")}) + "\n")
+        outcome, _, by = args.verdict.partition(" ")
+        with RESULTS.open("a") as f:
+            f.write(json.dumps({"name": args.name, "outcome": outcome, "seconds": args.seconds, "by": by}) + "\n")
     elif args.command == "report":
-        results = [json.loads(line) for line in args.results.read_text().splitlines()]
-        return report(mutants, results, json.loads(args.baseline.read_text()), args.out, args.about)
+        results = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+        return report(mutants, results, cases, args.out, args.about)
     return True
 
 
@@ -309,7 +309,7 @@ def main() -> int:
     for command, names in COMMANDS.items():
         p = sub.add_parser(command)
         for name in names.split():
-            p.add_argument(name, **ARGUMENTS.get(name, {"type": Path}))
+            p.add_argument(name, **ARGUMENTS.get(name, {}))
     try:
         return 0 if run(ap.parse_args()) else 1
     except (ListError, OSError) as e:
