@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The ways to hand a direct I/O request to the kernel: system calls, libaio, io_uring. */
 #define _GNU_SOURCE
-#include <libaio.h>
-#include <liburing.h>
-#include <sys/mman.h>
-
 #include "dio_test.h"
 
 #define GUARD	0xa5
 #define MAX_IOV	1024
+/* Room for the segments of a vectored request and the gaps between them */
+#define ARENA	(ENG_MAX_IO * 2 + MiB)
 
 const char *const engine_names[ENG_NR] = {
 	[ENG_SYNC]		= "sync",
@@ -19,23 +17,9 @@ const char *const engine_names[ENG_NR] = {
 	[ENG_URING_POLL]	= "io_uring-poll",
 };
 
-struct engine {
-	enum engine_kind kind;
-	u8 *arena[ENG_DEPTH];
-	struct iovec *iov[ENG_DEPTH];
-	bool registered[ENG_DEPTH];
-	io_context_t aio;
-	struct io_uring ring;
-};
-
-static bool is_uring(const struct engine *e)
-{
-	return e->kind >= ENG_URING;
-}
-
 static bool is_fixed(const struct engine *e)
 {
-	return e->kind == ENG_URING_FIXED || e->kind == ENG_URING_POLL;
+	return e->kind >= ENG_URING_FIXED;
 }
 
 struct engine *eng_open(enum engine_kind kind)
@@ -44,8 +28,10 @@ struct engine *eng_open(enum engine_kind kind)
 	int ret;
 
 	e->kind = kind;
+	e->name = engine_names[kind];
+	e->buf = xalloc(ENG_MAX_IO);
 	for (int i = 0; i < ENG_DEPTH; i++) {
-		e->arena[i] = xalloc(ENG_ARENA);
+		e->arena[i] = xalloc(ARENA);
 		e->iov[i] = calloc(MAX_IOV, sizeof(struct iovec));
 	}
 	if (kind == ENG_AIO) {
@@ -53,7 +39,7 @@ struct engine *eng_open(enum engine_kind kind)
 		if (ret)
 			skip("io_setup: %s", strerror(-ret));
 	}
-	if (is_uring(e)) {
+	if (kind >= ENG_URING) {
 		ret = io_uring_queue_init(ENG_DEPTH, &e->ring,
 					  kind == ENG_URING_POLL ? IORING_SETUP_IOPOLL : 0);
 		if (ret)
@@ -61,8 +47,7 @@ struct engine *eng_open(enum engine_kind kind)
 	}
 	if (is_fixed(e)) {
 		ret = io_uring_register_buffers_sparse(&e->ring, ENG_DEPTH);
-		if (ret)
-			fail("io_uring_register_buffers_sparse: %s", strerror(-ret));
+		CHECK(!ret, "io_uring_register_buffers_sparse: %s", strerror(-ret));
 	}
 	return e;
 }
@@ -71,13 +56,23 @@ void eng_close(struct engine *e)
 {
 	if (e->kind == ENG_AIO)
 		io_destroy(e->aio);
-	if (is_uring(e))
+	if (e->kind >= ENG_URING)
 		io_uring_queue_exit(&e->ring);
 	for (int i = 0; i < ENG_DEPTH; i++) {
-		munmap(e->arena[i], ENG_ARENA);
+		munmap(e->arena[i], ARENA);
 		free(e->iov[i]);
 	}
+	munmap(e->buf, ENG_MAX_IO);
 	free(e);
+}
+
+struct engine *eng_next(struct engine *e, u32 set)
+{
+	u32 left = e ? set & -BIT(e->kind + 1) : set;
+
+	if (e)
+		eng_close(e);
+	return left ? eng_open(__builtin_ctz(left)) : NULL;
 }
 
 /*
@@ -86,19 +81,14 @@ void eng_close(struct engine *e)
  */
 static void split(struct req *r, u64 *rng)
 {
+	static const u32 caps[] = { 512, 4096, 64 * KiB, 1 * MiB };
 	u32 align = env.mem_align, left = r->len, pos = r->shift;
 
 	r->niov = 0;
 	while (left) {
-		u32 len, cap;
+		u32 cap = caps[rnd_below(rng, ARRAY_SIZE(caps))];
+		u32 len = (rnd_below(rng, max(cap / align, 1U)) + 1) * align;
 
-		switch (rnd_below(rng, 4)) {
-		case 0: cap = 512; break;
-		case 1: cap = 4096; break;
-		case 2: cap = 64 * KiB; break;
-		default: cap = 1 * MiB; break;
-		}
-		len = (rnd_below(rng, max(cap / align, 1U)) + 1) * align;
 		if (len > left || r->niov == MAX_IOV - 1 || pos > ENG_MAX_IO)
 			len = left;
 		r->iov[r->niov++] = (struct iovec){ r->arena + pos, len };
@@ -107,53 +97,44 @@ static void split(struct req *r, u64 *rng)
 		switch (rnd_below(rng, 3)) {
 		case 0: pos += len; break;
 		case 1: pos += len + (rnd_below(rng, max(512 / align, 1U)) + 1) * align; break;
-		default: pos = (pos + len + 4095) & ~4095U; break;
+		default: pos = round_up(pos + len, PAGE); break;
 		}
 	}
-}
-
-static u32 req_span(const struct req *r)
-{
-	const struct iovec *last = &r->iov[r->niov - 1];
-
-	return (u8 *)last->iov_base + last->iov_len - r->arena;
 }
 
 /* Registration makes all of the memory present, so it is done for what is used only. */
 static void register_arena(struct engine *e, int i)
 {
-	struct iovec iov = { e->arena[i], ENG_ARENA };
+	struct iovec iov = { e->arena[i], ARENA };
 	int ret = io_uring_register_buffers_update_tag(&e->ring, i, &iov, NULL, 1);
 
 	CHECK(ret == 1, "io_uring_register_buffers_update: %d", ret);
 	e->registered[i] = true;
 }
 
-void eng_prep(struct engine *e, int i, struct req *r)
+void eng_prep(struct engine *e, int i, struct req *r, const void *data)
 {
+	const struct iovec *last;
 	u64 rng = r->seed;
 
 	if (is_fixed(e) && !e->registered[i])
 		register_arena(e, i);
-
 	r->arena = e->arena[i];
+	r->slot = i;
 	r->iov = e->iov[i];
-	if (e->kind == ENG_VEC || (r->vec && !is_fixed(e) && e->kind != ENG_SYNC)) {
-		r->vec = true;
+	r->vec = e->kind == ENG_VEC || (r->vec && !is_fixed(e) && e->kind != ENG_SYNC);
+	if (r->vec) {
 		split(r, &rng);
 	} else {
-		r->vec = false;
 		r->niov = 1;
 		r->iov[0] = (struct iovec){ r->arena + r->shift, r->len };
 	}
-	memset(r->arena, GUARD, req_span(r) + SECTOR);
-}
+	last = &r->iov[r->niov - 1];
+	memset(r->arena, GUARD, (u8 *)last->iov_base + last->iov_len - r->arena + SECTOR);
 
-void req_put_data(struct req *r, const void *data)
-{
-	for (int i = 0; i < r->niov; i++) {
-		memcpy(r->iov[i].iov_base, data, r->iov[i].iov_len);
-		data += r->iov[i].iov_len;
+	for (int k = 0; data && k < r->niov; k++) {
+		memcpy(r->iov[k].iov_base, data, r->iov[k].iov_len);
+		data += r->iov[k].iov_len;
 	}
 }
 
@@ -184,6 +165,8 @@ void req_check_guards(const struct req *r)
 
 static void run_aio(struct engine *e, struct req *reqs, int n)
 {
+	static const short ops[2][2] = { { IO_CMD_PREAD, IO_CMD_PWRITE },
+					 { IO_CMD_PREADV, IO_CMD_PWRITEV } };
 	struct iocb iocbs[ENG_DEPTH], *ptrs[ENG_DEPTH];
 	struct io_event ev[ENG_DEPTH];
 	int done = 0, ret;
@@ -191,27 +174,20 @@ static void run_aio(struct engine *e, struct req *reqs, int n)
 	for (int i = 0; i < n; i++) {
 		struct req *r = &reqs[i];
 
-		if (r->vec && r->write)
-			io_prep_pwritev(&iocbs[i], r->fd, r->iov, r->niov, r->off);
-		else if (r->vec)
-			io_prep_preadv(&iocbs[i], r->fd, r->iov, r->niov, r->off);
-		else if (r->write)
-			io_prep_pwrite(&iocbs[i], r->fd, r->iov[0].iov_base, r->len, r->off);
-		else
-			io_prep_pread(&iocbs[i], r->fd, r->iov[0].iov_base, r->len, r->off);
+		io_prep_pread(&iocbs[i], r->fd, r->vec ? r->iov : r->iov->iov_base,
+			      r->vec ? r->niov : r->len, r->off);
+		iocbs[i].aio_lio_opcode = ops[r->vec][r->write];
 		iocbs[i].aio_rw_flags = r->rwf;
 		iocbs[i].data = r;
 		ptrs[i] = &iocbs[i];
 	}
 	/* An error at submission ends io_submit() early: that request is done, go on behind it. */
-	for (int i = 0; i < n; ) {
+	for (int i = 0; i < n; i += ret) {
 		ret = io_submit(e->aio, n - i, ptrs + i);
 		if (ret < 0) {
 			reqs[i].res = ret;
 			done++;
-			i++;
-		} else {
-			i += ret;
+			ret = 1;
 		}
 	}
 	while (done < n) {
@@ -219,43 +195,30 @@ static void run_aio(struct engine *e, struct req *reqs, int n)
 		if (ret == -EINTR)
 			continue;
 		CHECK(ret > 0, "io_getevents: %d", ret);
-		for (int i = 0; i < ret; i++) {
-			struct req *r = ev[i].data;
-
-			r->res = (s64)ev[i].res;
-			done++;
-		}
+		for (int i = 0; i < ret; i++, done++)
+			((struct req *)ev[i].data)->res = (s64)ev[i].res;
 	}
 }
 
 static void run_uring(struct engine *e, struct req *reqs, int n)
 {
+	static const u8 ops[3][2] = { { IORING_OP_READ, IORING_OP_WRITE },
+				      { IORING_OP_READV, IORING_OP_WRITEV },
+				      { IORING_OP_READ_FIXED, IORING_OP_WRITE_FIXED } };
 	struct io_uring_cqe *cqe;
 	int ret;
 
 	for (int i = 0; i < n; i++) {
 		struct req *r = &reqs[i];
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&e->ring);
-		void *base = r->iov[0].iov_base;
-		/* Where the buffer is: eng_raw() uses addresses outside of the registered ones */
+		/* The addresses of eng_raw() are outside of the registered buffers. */
 		bool fixed = is_fixed(e) && r->arena;
-		int buf = 0;
 
-		for (int k = 0; fixed && k < ENG_DEPTH; k++)
-			if (r->arena == e->arena[k])
-				buf = k;
-		if (fixed && r->write)
-			io_uring_prep_write_fixed(sqe, r->fd, base, r->len, r->off, buf);
-		else if (fixed)
-			io_uring_prep_read_fixed(sqe, r->fd, base, r->len, r->off, buf);
-		else if (r->vec && r->write)
-			io_uring_prep_writev(sqe, r->fd, r->iov, r->niov, r->off);
-		else if (r->vec)
-			io_uring_prep_readv(sqe, r->fd, r->iov, r->niov, r->off);
-		else if (r->write)
-			io_uring_prep_write(sqe, r->fd, base, r->len, r->off);
-		else
-			io_uring_prep_read(sqe, r->fd, base, r->len, r->off);
+		io_uring_prep_rw(ops[fixed ? 2 : r->vec][r->write], sqe, r->fd,
+				 r->vec ? r->iov : r->iov->iov_base, r->vec ? r->niov : r->len,
+				 r->off);
+		if (fixed)
+			sqe->buf_index = r->slot;
 		sqe->rw_flags = r->rwf;
 		io_uring_sqe_set_data(sqe, r);
 	}
@@ -276,20 +239,29 @@ void eng_run(struct engine *e, struct req *reqs, int n)
 	for (int i = 0; i < n; i++)
 		reqs[i].res = -ENODATA;
 
-	if (e->kind == ENG_AIO) {
+	if (e->kind == ENG_AIO)
 		run_aio(e, reqs, n);
-	} else if (is_uring(e)) {
+	else if (e->kind >= ENG_URING)
 		run_uring(e, reqs, n);
-	} else {
-		for (int i = 0; i < n; i++) {
-			struct req *r = &reqs[i];
+	else
+		for (struct req *r = reqs; r < reqs + n; r++)
+			r->res = RET((r->write ? pwritev2 : preadv2)(r->fd, r->iov, r->niov, r->off,
+								     r->rwf));
+}
 
-			if (r->write)
-				r->res = xpwritev2(r->fd, r->iov, r->niov, r->off, r->rwf);
-			else
-				r->res = xpreadv2(r->fd, r->iov, r->niov, r->off, r->rwf);
-		}
-	}
+static void moved_all(const char *func, int line, struct engine *e, bool write, u32 len, u64 off,
+		      s64 ret)
+{
+	if (ret != len)
+		finish(KSFT_FAIL, "%s:%d: %s: %s of %u at %llu: %lld", func, line, e->name,
+		       write ? "write" : "read", len, off, ret);
+}
+
+void eng_check_run(const char *func, int line, struct engine *e, struct req *reqs, int n)
+{
+	eng_run(e, reqs, n);
+	for (struct req *r = reqs; r < reqs + n; r++)
+		moved_all(func, line, e, r->write, r->len, r->off, r->res);
 }
 
 s64 eng_write(struct engine *e, int fd, const void *buf, u32 len, u64 off, int rwf)
@@ -297,17 +269,16 @@ s64 eng_write(struct engine *e, int fd, const void *buf, u32 len, u64 off, int r
 	struct req r = { .write = true, .fd = fd, .off = off, .len = len, .rwf = rwf,
 			 .seed = off + len };
 
-	eng_prep(e, 0, &r);
-	req_put_data(&r, buf);
+	eng_prep(e, 0, &r, buf);
 	eng_run(e, &r, 1);
 	return r.res;
 }
 
-s64 eng_read(struct engine *e, int fd, void *buf, u32 len, u64 off, int rwf)
+s64 eng_read(struct engine *e, int fd, void *buf, u32 len, u64 off)
 {
-	struct req r = { .fd = fd, .off = off, .len = len, .rwf = rwf, .seed = off + len };
+	struct req r = { .fd = fd, .off = off, .len = len, .seed = off + len };
 
-	eng_prep(e, 0, &r);
+	eng_prep(e, 0, &r, NULL);
 	eng_run(e, &r, 1);
 	req_check_guards(&r);
 	if (r.res > 0)
@@ -315,12 +286,43 @@ s64 eng_read(struct engine *e, int fd, void *buf, u32 len, u64 off, int rwf)
 	return r.res;
 }
 
-s64 eng_raw(struct engine *e, bool write, int fd, void *addr, u32 len, u64 off, int rwf)
+void eng_check_write(const char *func, int line, struct engine *e, int fd, const void *buf,
+		     u32 len, u64 off, int rwf)
+{
+	moved_all(func, line, e, true, len, off, eng_write(e, fd, buf, len, off, rwf));
+}
+
+void eng_check_read(const char *func, int line, struct engine *e, int fd, const void *want,
+		    u32 len, u64 off)
+{
+	moved_all(func, line, e, false, len, off, eng_read(e, fd, e->buf, len, off));
+	if (memcmp(e->buf, want, len))
+		finish(KSFT_FAIL, "%s:%d: %s: read of %u at %llu: wrong data from byte %zu", func,
+		       line, e->name, len, off, first_diff(e->buf, want, len));
+}
+
+s64 eng_raw(struct engine *e, bool write, int fd, void *addr, u32 len, u64 off)
 {
 	struct iovec iov = { addr, len };
-	struct req r = { .write = write, .fd = fd, .off = off, .len = len, .rwf = rwf,
-			 .iov = &iov, .niov = 1 };
+	struct req r = { .write = write, .fd = fd, .off = off, .len = len, .iov = &iov, .niov = 1 };
 
 	eng_run(e, &r, 1);
 	return r.res;
+}
+
+void polled_write(struct engine *e, int fd, const void *buf, u32 len, bool defect, const char *why)
+{
+	s64 ret = eng_read(e, fd, e->buf, env.blksz, 0);
+
+	/* No queue that can poll: the kernel says so at the first request. */
+	if (ret == -EOPNOTSUPP)
+		skip("%s does not poll", env.disk);
+	CHECK(ret == env.blksz, "polled read: %lld", ret);
+	/* Then the disk ends what nobody polls. */
+	set_io_timeout("1000");
+	ret = eng_write(e, fd, buf, len, 0, 0);
+	set_io_timeout("30000");
+	if (ret == -ETIMEDOUT && defect && strcmp(env.impl, "rust"))
+		skip("a known defect of the C code: %s", why);
+	CHECK(ret == len, "polled write: %lld", ret);
 }

@@ -9,24 +9,20 @@
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 
 #include "dio_test.h"
 
 #define MIX_MAX		(8 * MiB)	/* the file never grows beyond this */
-#define PAGE		4096U
 
 struct mix {
 	struct engine *eng;
-	enum engine_kind kind;
 	u64 rng;
 	int dfd, bfd;		/* direct, buffered */
 	u8 *map;
 	u8 *data;		/* the model: bytes at and beyond size are zero */
 	u64 size;
 	u8 *tmp;
-	const char *name;
-	char clone_name[64];
+	char clone[64];		/* name of the file that shares extents with it */
 	u64 clone_hash;
 	int op;
 };
@@ -74,7 +70,7 @@ static u32 pick_len(struct mix *m, u32 unit, u64 space)
 		break;
 	}
 	len = min(len, (u64)ENG_MAX_IO);
-	len = min((len + unit - 1) / unit * unit, space / unit * unit);
+	len = min(round_up(len, unit), space / unit * unit);
 	return max(len, (u64)unit);
 }
 
@@ -100,30 +96,27 @@ static bool nowait_done(const struct mix *m, const struct req *r)
  */
 static void op_direct(struct mix *m)
 {
-	bool async = m->kind >= ENG_AIO;
-	int n = async ? 1 + rnd_below(&m->rng, ENG_DEPTH) : 1;
+	enum engine_kind kind = m->eng->kind;
+	int n = kind >= ENG_AIO ? 1 + rnd_below(&m->rng, ENG_DEPTH) : 1;
 	int style = rnd_below(&m->rng, 3);	/* 0 read, 1 write, 2 both */
 	u64 limit = style == 2 && n > 1 ? m->size : MIX_MAX;
 	u64 slot = limit / n / PAGE * PAGE;
 	/* In XFS this is so once a file shares extents with another, which op_clone() does. */
-	bool buffered = env.subblock_buffered || env.reflink;
+	bool buffered = !env.strict || env.reflink;
 	/* A polled write of less may wait for itself: see poll_wait(). */
-	bool whole = (n > 1 && buffered) || m->kind == ENG_URING_POLL;
+	bool whole = (n > 1 && buffered) || kind == ENG_URING_POLL;
 	u32 unit = whole ? max(env.blksz, PAGE) : SECTOR;
-	struct req reqs[ENG_DEPTH];
-	struct req retry[ENG_DEPTH];
+	struct req reqs[ENG_DEPTH] = { }, retry[ENG_DEPTH], *end = reqs + n, *r;
 	int again = 0;
 
 	if (slot < unit)
 		return;
-	memset(reqs, 0, sizeof(reqs));
-	for (int i = 0; i < n; i++) {
-		struct req *r = &reqs[i];
+	for (r = reqs; r < end; r++) {
 		u64 within = rnd_below(&m->rng, slot / unit) * unit;
 
 		r->fd = m->dfd;
 		r->write = style == 2 ? rnd_below(&m->rng, 2) : (u64)style;
-		r->off = i * slot + within;
+		r->off = (r - reqs) * slot + within;
 		r->len = pick_len(m, unit, slot - within);
 		r->shift = rnd_below(&m->rng, PAGE / env.mem_align) * env.mem_align;
 		r->vec = !rnd_below(&m->rng, 3);
@@ -132,53 +125,42 @@ static void op_direct(struct mix *m)
 		case 0 ... 2: r->rwf = RWF_NOWAIT; break;
 		case 3: r->rwf = r->write ? RWF_DSYNC : 0; break;
 		case 4: r->rwf = r->write ? RWF_SYNC : 0; break;
-		case 5: r->rwf = m->kind <= ENG_VEC ? RWF_HIPRI : 0; break;
+		case 5: r->rwf = kind <= ENG_VEC ? RWF_HIPRI : 0; break;
 		}
-		eng_prep(m->eng, i, r);
-		if (r->write) {
+		if (r->write)
 			fill(m->tmp, r->len, r->seed);
-			req_put_data(r, m->tmp);
-		}
+		eng_prep(m->eng, r - reqs, r, r->write ? m->tmp : NULL);
 	}
 	eng_run(m->eng, reqs, n);
 
-	/* A defect of the C code: see poll_wait(). Again, without polling. */
-	for (int i = 0; i < n; i++)
-		if (m->kind == ENG_URING_POLL && reqs[i].write && reqs[i].res == -ETIMEDOUT &&
+	for (r = reqs; r < end; r++) {
+		/* A defect of the C code: see poll_wait(). Again, without polling. */
+		if (kind == ENG_URING_POLL && r->write && r->res == -ETIMEDOUT &&
 		    strcmp(env.impl, "rust"))
-			reqs[i].res = xpwritev2(m->dfd, reqs[i].iov, reqs[i].niov, reqs[i].off, 0);
-
-	/* What would have blocked, now or half way, is done again without the flag. */
-	for (int i = 0; i < n; i++)
-		if ((reqs[i].rwf & RWF_NOWAIT) && !nowait_done(m, &reqs[i])) {
-			retry[again] = reqs[i];
-			retry[again].rwf = 0;
-			again++;
+			r->res = RET(pwritev2(m->dfd, r->iov, r->niov, r->off, 0));
+		/* What would have blocked, now or half way, is done again without the flag. */
+		if ((r->rwf & RWF_NOWAIT) && !nowait_done(m, r)) {
+			retry[again] = *r;
+			retry[again++].rwf = 0;
 		}
-	if (again) {
-		eng_run(m->eng, retry, again);
-		for (int i = n - 1; i >= 0; i--)
-			if (again && retry[again - 1].arena == reqs[i].arena)
-				reqs[i].res = retry[--again].res;
 	}
+	if (again)
+		eng_run(m->eng, retry, again);
+	for (int i = 0; i < again; i++)
+		reqs[retry[i].slot].res = retry[i].res;
 
-	/* All writes happened before the reads of the next operation, so the model takes them now */
-	for (int i = 0; i < n; i++) {
-		struct req *r = &reqs[i];
-
+	for (r = reqs; r < end; r++) {
 		if (!r->write)
 			continue;
-		rec("%d: write off=%llu len=%u -> %lld", m->op, r->off, r->len, r->res);
-		CHECK(r->res == r->len, "op %d: direct write of %u at %llu: %lld", m->op, r->len,
-		      r->off, r->res);
+		ANSWER(r->res, r->res == r->len, "%d: write off=%llu len=%u", m->op, r->off, r->len);
+		fill(m->tmp, r->len, r->seed);
+		model_write(m, r->off, m->tmp, r->len);
 	}
-	for (int i = 0; i < n; i++) {
-		struct req *r = &reqs[i];
-		s64 want;
+	for (r = reqs; r < end; r++) {
+		s64 want = read_result(m, r);
 
 		if (r->write)
 			continue;
-		want = read_result(m, r);
 		CHECK(r->res == want, "op %d: direct read of %u at %llu: %lld, not %lld", m->op,
 		      r->len, r->off, r->res, want);
 		req_check_guards(r);
@@ -187,11 +169,6 @@ static void op_direct(struct mix *m)
 		rec("%d: read off=%llu len=%u -> %lld %016llx", m->op, r->off, r->len, r->res,
 		    hash(m->tmp, want));
 	}
-	for (int i = 0; i < n; i++)
-		if (reqs[i].write) {
-			fill(m->tmp, reqs[i].len, reqs[i].seed);
-			model_write(m, reqs[i].off, m->tmp, reqs[i].len);
-		}
 }
 
 static u64 pick_off(struct mix *m, u64 limit)
@@ -217,7 +194,7 @@ static void op_buffered_read(struct mix *m)
 	u64 off = pick_off(m, MIX_MAX);
 	size_t len = min(rnd_below(&m->rng, 1 * MiB) + 1, MIX_MAX - off);
 	s64 want = off >= m->size ? 0 : min(m->size - off, len);
-	s64 ret = xpread(m->bfd, m->tmp, len, off);
+	s64 ret = RET(pread(m->bfd, m->tmp, len, off));
 
 	CHECK(ret == want, "op %d: buffered read of %zu at %llu: %lld, not %lld", m->op, len, off,
 	      ret, want);
@@ -235,7 +212,7 @@ static void op_mmap(struct mix *m, bool write)
 	 * Beyond the initialized size, ntfs3 does not notice such a write, and zeroes what it
 	 * wrote when another one moves that size (seen on 7.3 with C and with Rust).
 	 */
-	if (write && !strcmp(env.fstype, "ntfs3"))
+	if (write && is_fs("ntfs3"))
 		return;
 	off = rnd_below(&m->rng, m->size);
 	len = min(rnd_below(&m->rng, 64 * KiB) + 1, m->size - off);
@@ -282,63 +259,44 @@ static void op_fallocate(struct mix *m)
 }
 
 /* What a clone shares with the file must not change with it. */
+static void check_clone(struct mix *m)
+{
+	CHECK(!m->clone_hash || file_hash(m->clone) == m->clone_hash,
+	      "op %d: the clone changed with the file", m->op);
+}
+
 static void op_clone(struct mix *m)
 {
 	int fd;
 
 	if (!env.reflink)
 		return;
-	if (m->clone_hash) {
-		u64 h = file_hash(m->clone_name);
-
-		CHECK(h == m->clone_hash, "op %d: the clone changed with the file", m->op);
-	}
-	fd = xopen(m->clone_name, O_RDWR | O_CREAT | O_TRUNC);
-	CHECK(!ioctl(fd, FICLONE, m->bfd), "op %d: FICLONE: %s", m->op, strerror(errno));
+	check_clone(m);
+	fd = create(m->clone, 0);
+	OK(ioctl(fd, FICLONE, m->bfd));
 	close(fd);
 	m->clone_hash = hash(m->data, m->size);
 }
 
-static void mix(const void *arg)
+static void mix(int kind)
 {
-	enum engine_kind kind = (enum engine_kind)(uintptr_t)arg;
 	int nops = max(160 * env.scale / 100, 20U);
-	struct mix m = { .kind = kind, .rng = env.seed * 1000 + kind };
-	char name[64];
+	struct mix m = { .eng = eng_open(kind), .rng = env.seed * 1000 + kind,
+			 .data = xalloc(MIX_MAX), .tmp = xalloc(MIX_MAX) };
 
-	snprintf(name, sizeof(name), "mix-%s", engine_names[kind]);
-	snprintf(m.clone_name, sizeof(m.clone_name), "mix-%s.clone", engine_names[kind]);
-	m.name = name;
-	m.eng = eng_open(kind);
-	m.bfd = xopen(name, O_RDWR | O_CREAT | O_TRUNC);
-	m.dfd = xopen(name, O_RDWR | O_DIRECT);
-	m.data = xalloc(MIX_MAX);
-	m.tmp = xalloc(MIX_MAX);
-	m.map = mmap(NULL, MIX_MAX, PROT_READ | PROT_WRITE, MAP_SHARED, m.bfd, 0);
-	CHECK(m.map != MAP_FAILED, "mmap: %s", strerror(errno));
+	snprintf(m.clone, sizeof(m.clone), "%s.clone", case_name);
+	m.bfd = create(case_name, 0);
+	m.dfd = xopen(case_name, O_RDWR | O_DIRECT);
+	m.map = xmap(m.bfd, MIX_MAX, PROT_READ | PROT_WRITE);
 
-	/* No queue that can poll: the kernel says so at the first request */
 	if (kind == ENG_URING_POLL) {
-		s64 ret;
-
 		write_all(m.dfd, m.tmp, PAGE, 0);
 		model_write(&m, 0, m.tmp, PAGE);
-		ret = eng_read(m.eng, m.dfd, m.tmp, PAGE, 0, 0);
-		if (ret == -EOPNOTSUPP)
-			skip("%s does not poll", env.disk);
-		CHECK(ret == PAGE, "polled read: %lld", ret);
-
 		/* The disk gets a copy of what the block layer encrypts. C polls for the original. */
+		polled_write(m.eng, m.dfd, m.tmp, PAGE, env.encrypted,
+			     "it polls for what no disk has seen");
 		set_io_timeout("1000");
-		ret = eng_write(m.eng, m.dfd, m.tmp, PAGE, 0, 0);
-		set_io_timeout("30000");
-		if (ret == -ETIMEDOUT && env.encrypted && strcmp(env.impl, "rust"))
-			skip("a known defect of the C code: it polls for what no disk has seen");
-		CHECK(ret == PAGE, "polled write: %lld", ret);
 	}
-
-	if (kind == ENG_URING_POLL)
-		set_io_timeout("1000");
 	for (m.op = 0; m.op < nops; m.op++) {
 		switch (rnd_below(&m.rng, 20)) {
 		case 0 ... 9: op_direct(&m); break;
@@ -352,14 +310,13 @@ static void mix(const void *arg)
 			if (rnd_below(&m.rng, 4))
 				op_clone(&m);
 			else
-				CHECK(!fsync(m.bfd), "op %d: fsync: %s", m.op, strerror(errno));
+				OK(fsync(m.bfd));
 			break;
 		case 19:
 			if (rnd_below(&m.rng, 2))
 				drop_cache(m.bfd);
 			else
-				CHECK(!fdatasync(m.dfd), "op %d: fdatasync: %s", m.op,
-				      strerror(errno));
+				OK(fdatasync(m.dfd));
 			break;
 		}
 		CHECK(file_size(m.bfd) == m.size, "op %d: size %llu, not %llu", m.op,
@@ -367,27 +324,20 @@ static void mix(const void *arg)
 	}
 	if (kind == ENG_URING_POLL)
 		set_io_timeout("30000");
-	check_file(name, m.data, m.size);
+	check_file(case_name, m.data, m.size);
 	rec("end: size=%llu %016llx", m.size, hash(m.data, m.size));
-	if (m.clone_hash) {
-		CHECK(file_hash(m.clone_name) == m.clone_hash, "the clone changed with the file");
-		keep(m.clone_name);
-	}
+	check_clone(&m);
+	if (m.clone_hash)
+		keep(m.clone, m.clone_hash);
 	eng_close(m.eng);
 	close(m.dfd);
 	close(m.bfd);
-	drop_all_caches();
-	check_file(name, m.data, m.size);
-	keep(name);
+	sync();
+	CHECK(write_str("/proc/sys/vm/drop_caches", "1"), "drop_caches: %s", strerror(errno));
+	check_file(case_name, m.data, m.size);
 }
 
-#define MIX(kind, name) { "mix-" name, mix, (void *)kind }
 const struct test_case mix_cases[] = {
-	MIX(ENG_SYNC, "sync"),
-	MIX(ENG_VEC, "vec"),
-	MIX(ENG_AIO, "libaio"),
-	MIX(ENG_URING, "io_uring"),
-	MIX(ENG_URING_FIXED, "io_uring-fixed"),
-	MIX(ENG_URING_POLL, "io_uring-poll"),
+	{ "mix", mix, PLAIN | BIT(ENG_URING_POLL) },
 	{ }
 };

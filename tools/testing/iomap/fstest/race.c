@@ -11,20 +11,31 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 
 #include "dio_test.h"
 
 #define RACE_SIZE	(1 * MiB)
 
-struct racer {
-	pthread_t thread;
+struct racer;
+
+/* What a racer does, over and over */
+struct role {
 	const char *name;
-	void (*fn)(struct racer *r);
+	void (*step)(struct racer *r, u32 i);
+	int flags;		/* of the file that it opens */
+	u32 rounds;		/* those without a number run as long as others have work */
+};
+
+struct racer {
+	const struct role *role;
+	enum engine_kind kind;
+
+	pthread_t thread;
+	struct engine *e;
+	int fd;
+	u8 *buf, *map;
 	u64 rng;
 	u32 id;
-	enum engine_kind kind;
-	bool until_end;			/* runs as long as others have work */
 };
 
 static atomic_int writers_left;
@@ -54,16 +65,6 @@ static void check_stamps(const char *who, const u8 *buf, u64 off, u32 len)
 	}
 }
 
-static u32 unit(void)
-{
-	return env.subblock_buffered ? max(env.blksz, 4096U) : SECTOR;
-}
-
-static bool go_on(const struct racer *r, u32 i, u32 n)
-{
-	return r->until_end ? atomic_load(&writers_left) > 0 : i < n;
-}
-
 static u32 rounds(u32 n)
 {
 	return max(n * env.scale / 100, 5U);
@@ -75,66 +76,38 @@ static void pick(struct racer *r, u32 u, u32 max_len, u64 *off, u32 *len)
 	*off = rnd_below(&r->rng, (RACE_SIZE - *len) / u + 1) * u;
 }
 
-static void direct_writer(struct racer *r)
+static void write_direct(struct racer *r, u32 i)
 {
-	struct engine *e = eng_open(r->kind);
-	int fd = xopen("race", O_RDWR | O_DIRECT), n = r->kind < ENG_AIO ? 1 : 4;
-	u8 *buf = xalloc(128 * KiB);
+	u32 unit = env.strict ? SECTOR : max(env.blksz, PAGE);
+	int n = r->kind < ENG_AIO ? 1 : 4;
+	struct req reqs[ENG_DEPTH] = { };
 
-	for (u32 i = 0; go_on(r, i, rounds(60)); i++) {
-		struct req reqs[ENG_DEPTH] = { };
-
-		for (int k = 0; k < n; k++) {
-			u64 off;
-			u32 len;
-
-			pick(r, unit(), rnd_below(&r->rng, 4) ? 8 * KiB : 128 * KiB, &off, &len);
-			reqs[k] = (struct req){ .write = true, .fd = fd, .off = off, .len = len,
-						.vec = k & 1, .seed = i };
-			eng_prep(e, k, &reqs[k]);
-			stamp(buf, off, len, i * 16 + r->id);
-			req_put_data(&reqs[k], buf);
-		}
-		eng_run(e, reqs, n);
-		for (int k = 0; k < n; k++)
-			CHECK(reqs[k].res == reqs[k].len, "%s: write of %u at %llu: %lld", r->name,
-			      reqs[k].len, reqs[k].off, reqs[k].res);
-	}
-	eng_close(e);
-	close(fd);
-}
-
-static void reader(struct racer *r, int flags)
-{
-	struct engine *e = eng_open(flags ? r->kind : ENG_SYNC);
-	int fd = xopen("race", O_RDONLY | flags);
-	u8 *buf = xalloc(128 * KiB);
-
-	for (u32 i = 0; go_on(r, i, 0); i++) {
+	for (int k = 0; k < n; k++) {
 		u64 off;
 		u32 len;
-		s64 ret;
 
-		pick(r, SECTOR, 64 * KiB, &off, &len);
-		ret = eng_read(e, fd, buf, len, off, 0);
-		if (ret == -EIO && errors_allowed)
-			continue;
-		CHECK(ret >= 0 && (ret == len || zeros_allowed), "%s: read of %u at %llu: %lld",
-		      r->name, len, off, ret);
-		check_stamps(r->name, buf, off, ret);
+		pick(r, unit, rnd_below(&r->rng, 4) ? 8 * KiB : 128 * KiB, &off, &len);
+		reqs[k] = (struct req){ .write = true, .fd = r->fd, .off = off, .len = len,
+					.vec = k & 1, .seed = i };
+		stamp(r->buf, off, len, i * 16 + r->id);
+		eng_prep(r->e, k, &reqs[k], r->buf);
 	}
-	eng_close(e);
-	close(fd);
+	CHECK_RUN(r->e, reqs, n);
 }
 
-static void direct_reader(struct racer *r)
+static void read_some(struct racer *r, u32 i)
 {
-	reader(r, O_DIRECT);
-}
+	u64 off;
+	u32 len;
+	s64 ret;
 
-static void buffered_reader(struct racer *r)
-{
-	reader(r, 0);
+	pick(r, SECTOR, 64 * KiB, &off, &len);
+	ret = eng_read(r->e, r->fd, r->buf, len, off);
+	if (ret == -EIO && errors_allowed)
+		return;
+	CHECK(ret >= 0 && (ret == len || zeros_allowed), "%s with %s: read of %u at %llu: %lld",
+	      r->role->name, r->e->name, len, off, ret);
+	check_stamps(r->role->name, r->buf, off, ret);
 }
 
 static __thread sigjmp_buf bus_error;
@@ -144,88 +117,92 @@ static void on_bus_error(int sig)
 	siglongjmp(bus_error, 1);
 }
 
-static void mmap_reader(struct racer *r)
+static void read_mapping(struct racer *r, u32 i)
 {
-	int fd = xopen("race", O_RDONLY);
-	u8 *map = mmap(NULL, RACE_SIZE, PROT_READ, MAP_SHARED, fd, 0), *buf = xalloc(64 * KiB);
+	u64 off;
+	u32 len;
 
-	CHECK(map != MAP_FAILED, "mmap: %s", strerror(errno));
-	for (u32 i = 0; go_on(r, i, 0); i++) {
-		u64 off;
-		u32 len;
-
-		pick(r, SECTOR, 64 * KiB, &off, &len);
-		if (errors_allowed && sigsetjmp(bus_error, 1))
-			continue;
-		memcpy(buf, map + off, len);
-		check_stamps(r->name, buf, off, len);
-	}
-	munmap(map, RACE_SIZE);
-	close(fd);
+	if (!r->map)
+		r->map = xmap(r->fd, RACE_SIZE, PROT_READ);
+	pick(r, SECTOR, 64 * KiB, &off, &len);
+	if (errors_allowed && sigsetjmp(bus_error, 1))
+		return;
+	memcpy(r->buf, r->map + off, len);
+	check_stamps(r->role->name, r->buf, off, len);
 }
 
 /* Dirties pages under the direct writers, which then fail to drop them now and then. */
-static void buffered_writer(struct racer *r)
+static void write_buffered(struct racer *r, u32 i)
 {
-	int fd = xopen("race", O_RDWR);
-	u8 *buf = xalloc(64 * KiB);
+	u64 off;
+	u32 len;
 
-	for (u32 i = 0; go_on(r, i, rounds(50)); i++) {
-		u64 off;
-		u32 len;
-
-		pick(r, 8, 64 * KiB, &off, &len);
-		stamp(buf, off, len, i * 16 + r->id);
-		CHECK(xpwrite(fd, buf, len, off) == len, "buffered write");
-	}
-	close(fd);
+	pick(r, 8, 64 * KiB, &off, &len);
+	stamp(r->buf, off, len, i * 16 + r->id);
+	write_all(r->fd, r->buf, len, off);
 }
 
-static void truncater(struct racer *r)
+static void truncate_some(struct racer *r, u32 i)
 {
-	int fd = xopen("race", O_RDWR);
+	u64 off = rnd_below(&r->rng, RACE_SIZE / 8) * 8;
 
-	for (u32 i = 0; go_on(r, i, rounds(30)); i++) {
-		u64 off = rnd_below(&r->rng, RACE_SIZE / 8) * 8;
-
-		switch (rnd_below(&r->rng, 4)) {
-		case 0:
-			fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off,
-				  rnd_below(&r->rng, 32 * KiB) * 8 + 8);
-			break;
-		case 1:
-			fallocate(fd, FALLOC_FL_KEEP_SIZE, off, 128 * KiB);
-			break;
-		case 2:
-			CHECK(!ftruncate(fd, off), "truncate: %s", strerror(errno));
-			break;
-		default:
-			CHECK(!ftruncate(fd, RACE_SIZE), "truncate: %s", strerror(errno));
-			break;
-		}
+	switch (rnd_below(&r->rng, 4)) {
+	case 0:
+		fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off,
+			  rnd_below(&r->rng, 32 * KiB) * 8 + 8);
+		break;
+	case 1:
+		fallocate(r->fd, FALLOC_FL_KEEP_SIZE, off, 128 * KiB);
+		break;
+	case 2:
+		OK(ftruncate(r->fd, off));
+		break;
+	default:
+		OK(ftruncate(r->fd, RACE_SIZE));
+		break;
 	}
-	close(fd);
 }
 
-static void fsyncer(struct racer *r)
+static void sync_some(struct racer *r, u32 i)
 {
-	int fd = xopen("race", O_RDWR | O_DIRECT);
-
-	for (u32 i = 0; go_on(r, i, 0); i++) {
-		if (i & 1)
-			fdatasync(fd);
-		else
-			posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	}
-	close(fd);
+	if (i & 1)
+		fdatasync(r->fd);
+	else
+		posix_fadvise(r->fd, 0, 0, POSIX_FADV_DONTNEED);
 }
+
+#define SWITCH "/sys/kernel/iomap/dio_impl"
+
+static void flip_switch(struct racer *r, u32 i)
+{
+	CHECK(write_str(SWITCH, i & 1 ? "c" : "rust"), "%s: %s", SWITCH, strerror(errno));
+	usleep(200);
+}
+
+static const struct role direct_writer = { "direct writer", write_direct, O_RDWR | O_DIRECT, 60 };
+static const struct role buffered_writer = { "buffered writer", write_buffered, O_RDWR, 50 };
+static const struct role truncater = { "truncater", truncate_some, O_RDWR, 30 };
+static const struct role direct_reader = { "direct reader", read_some, O_RDONLY | O_DIRECT };
+static const struct role buffered_reader = { "buffered reader", read_some, O_RDONLY };
+static const struct role mmap_reader = { "mmap reader", read_mapping, O_RDONLY };
+static const struct role fsyncer = { "fsyncer", sync_some, O_RDWR | O_DIRECT };
+static const struct role flipper = { "flipper", flip_switch, O_RDONLY };
 
 static void *racer_thread(void *arg)
 {
 	struct racer *r = arg;
+	u32 n = r->role->rounds;
 
-	r->fn(r);
-	if (!r->until_end)
+	r->e = eng_open(r->kind);
+	r->fd = xopen("race", r->role->flags);
+	r->buf = xalloc(128 * KiB);
+	for (u32 i = 0; n ? i < rounds(n) : atomic_load(&writers_left) > 0; i++)
+		r->role->step(r, i);
+	if (r->map)
+		munmap(r->map, RACE_SIZE);
+	eng_close(r->e);
+	close(r->fd);
+	if (n)
 		atomic_fetch_sub(&writers_left, 1);
 	return NULL;
 }
@@ -236,8 +213,8 @@ static void prepare(void)
 	int fd;
 
 	/* A new inode: a race that was lost earlier leaves an error behind for fsync to find. */
-	unlink(path_of("race"));
-	fd = xopen("race", O_RDWR | O_CREAT | O_TRUNC);
+	unlink("race");
+	fd = create("race", 0);
 	stamp(buf, 0, RACE_SIZE, 0);
 	write_all(fd, buf, RACE_SIZE, 0);
 	drop_cache(fd);
@@ -247,19 +224,18 @@ static void prepare(void)
 
 static void run(struct racer *racers)
 {
-	int n = 0;
+	struct racer *r;
 
-	for (struct racer *r = racers; r->fn; r++, n++) {
-		r->id = n;
-		r->rng = env.seed * 100 + n;
-		if (!r->until_end)
-			atomic_fetch_add(&writers_left, 1);
+	prepare();
+	for (r = racers; r->role; r++) {
+		r->id = r - racers;
+		r->rng = env.seed * 100 + r->id;
+		atomic_fetch_add(&writers_left, r->role->rounds > 0);
 	}
-	for (int i = 0; i < n; i++)
-		CHECK(!pthread_create(&racers[i].thread, NULL, racer_thread, &racers[i]),
-		      "pthread_create");
-	for (int i = 0; i < n; i++)
-		pthread_join(racers[i].thread, NULL);
+	for (r = racers; r->role; r++)
+		CHECK(!pthread_create(&r->thread, NULL, racer_thread, r), "pthread_create");
+	for (r = racers; r->role; r++)
+		pthread_join(r->thread, NULL);
 }
 
 /* Whatever is in the page cache now must be what is on disk. */
@@ -270,30 +246,20 @@ static void check_settled(bool dirty)
 	u64 size = file_size(bfd);
 
 	read_all(bfd, cached, size, 0);
-	CHECK(xpread(dfd, disk, RACE_SIZE, 0) == (s64)size, "direct read");
+	CHECK(pread(dfd, disk, RACE_SIZE, 0) == (ssize_t)size, "direct read");
 	check_stamps("end, cached", cached, 0, size);
 	check_stamps("end, disk", disk, 0, size);
 	if (!dirty)
-		CHECK(!memcmp(cached, disk, size),
-		      "the page cache is stale at %zu after all is done",
-		      first_diff(cached, disk, size));
-	close(bfd);
-	close(dfd);
+		CHECK_SAME(cached, disk, size, "the page cache is stale after all is done");
 }
 
 /* Writes of all kinds against reads of all kinds; the size does not change. */
-static void race_readers(const void *arg)
+static void race_readers(int arg)
 {
 	struct racer racers[] = {
-		{ .name = "sync writer", .fn = direct_writer, .kind = ENG_SYNC },
-		{ .name = "aio writer", .fn = direct_writer, .kind = ENG_AIO },
-		{ .name = "io_uring writer", .fn = direct_writer, .kind = ENG_URING_FIXED },
-		{ .name = "buffered reader", .fn = buffered_reader, .until_end = true },
-		{ .name = "mmap reader", .fn = mmap_reader, .until_end = true },
-		{ .name = "direct reader", .fn = direct_reader, .kind = ENG_URING,
-		  .until_end = true },
-		{ .name = "fsyncer", .fn = fsyncer, .until_end = true },
-		{ }
+		{ &direct_writer, ENG_SYNC }, { &direct_writer, ENG_AIO },
+		{ &direct_writer, ENG_URING_FIXED }, { &buffered_reader }, { &mmap_reader },
+		{ &direct_reader, ENG_URING }, { &fsyncer }, { }
 	};
 
 	/*
@@ -301,12 +267,11 @@ static void race_readers(const void *arg)
 	 * for reads of them: a reader finds the data of another write, or a wrong checksum (EIO). Seen
 	 * with C and with Rust, once each in a hundred runs.
 	 */
-	if (!strcmp(env.fstype, "btrfs")) {
+	if (is_fs("btrfs")) {
 		others_allowed = true;
 		errors_allowed = true;
 		signal(SIGBUS, on_bus_error);
 	}
-	prepare();
 	run(racers);
 	others_allowed = false;
 	check_settled(false);
@@ -314,17 +279,11 @@ static void race_readers(const void *arg)
 		skip("ran, but btrfs frees blocks under readers: only what is there in the end is checked");
 }
 
-static void race_truncate(const void *arg)
+static void race_truncate(int arg)
 {
 	struct racer racers[] = {
-		{ .name = "sync writer", .fn = direct_writer, .kind = ENG_VEC },
-		{ .name = "io_uring writer", .fn = direct_writer, .kind = ENG_URING },
-		{ .name = "truncater", .fn = truncater },
-		{ .name = "buffered reader", .fn = buffered_reader, .until_end = true },
-		{ .name = "direct reader", .fn = direct_reader, .kind = ENG_AIO,
-		  .until_end = true },
-		{ .name = "fsyncer", .fn = fsyncer, .until_end = true },
-		{ }
+		{ &direct_writer, ENG_VEC }, { &direct_writer, ENG_URING }, { &truncater },
+		{ &buffered_reader }, { &direct_reader, ENG_AIO }, { &fsyncer }, { }
 	};
 
 	zeros_allowed = true;
@@ -333,8 +292,7 @@ static void race_truncate(const void *arg)
 	 * reads do not take that one at all, so that there is I/O to blocks that belong to others by
 	 * then. Seen with C, in one of a dozen runs.
 	 */
-	others_allowed = !strcmp(env.fstype, "f2fs");
-	prepare();
+	others_allowed = is_fs("f2fs");
 	run(racers);
 	check_settled(!env.strict);
 	if (others_allowed)
@@ -345,16 +303,11 @@ static void race_truncate(const void *arg)
  * Buffered writes to what is being written directly: nobody promises which of the two wins, but
  * each word comes from one of them, and the kernel survives it.
  */
-static void race_buffered_writer(const void *arg)
+static void race_buffered_writer(int arg)
 {
 	struct racer racers[] = {
-		{ .name = "sync writer", .fn = direct_writer, .kind = ENG_SYNC },
-		{ .name = "aio writer", .fn = direct_writer, .kind = ENG_AIO },
-		{ .name = "buffered writer", .fn = buffered_writer },
-		{ .name = "direct reader", .fn = direct_reader, .kind = ENG_SYNC,
-		  .until_end = true },
-		{ .name = "mmap reader", .fn = mmap_reader, .until_end = true },
-		{ }
+		{ &direct_writer, ENG_SYNC }, { &direct_writer, ENG_AIO }, { &buffered_writer },
+		{ &direct_reader, ENG_SYNC }, { &mmap_reader }, { }
 	};
 
 	/*
@@ -362,25 +315,38 @@ static void race_buffered_writer(const void *arg)
 	 * write that looked it up before may still be about to fill: with C as with Rust, one run
 	 * in ten finds a block in the place of another.
 	 */
-	others_allowed = !strcmp(env.fstype, "f2fs");
-	prepare();
+	others_allowed = is_fs("f2fs");
 	run(racers);
 	check_settled(true);
 	if (others_allowed)
 		skip("ran, but f2fs moves blocks under direct writes: what they hold is not checked");
 }
 
-/* Asynchronous writes to a file that is in the page cache complete through a work item. */
-static void cached_async(const void *arg)
+/* The implementation changes all the time: a request stays with the one that began it. */
+static void race_flip(int arg)
 {
-	static const enum engine_kind kinds[] = { ENG_AIO, ENG_URING, ENG_URING_FIXED };
-	u32 u = max(env.blksz, 4096U);
-	u8 *want = xalloc(RACE_SIZE), *buf = xalloc(RACE_SIZE);
+	struct racer racers[] = {
+		{ &direct_writer, ENG_SYNC }, { &direct_writer, ENG_AIO },
+		{ &direct_writer, ENG_URING }, { &buffered_reader }, { &direct_reader, ENG_URING },
+		{ &flipper }, { }
+	};
 
-	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
-		struct engine *e = eng_open(kinds[k]);
-		int fd, bfd;
+	if (strcmp(env.impl, "both"))
+		skip("only with impl=both");
+	run(racers);
+	check_settled(false);
+}
+
+/* Asynchronous writes to a file that is in the page cache complete through a work item. */
+static void cached_async(int arg)
+{
+	u32 u = max(env.blksz, PAGE);
+	u8 *want = xalloc(RACE_SIZE), *buf = xalloc(RACE_SIZE);
+	u64 slot = RACE_SIZE / ENG_DEPTH;
+
+	for_each_engine(e, ASYNC) {
 		u64 rng = env.seed;
+		int fd, bfd;
 
 		prepare();
 		stamp(want, 0, RACE_SIZE, 0);
@@ -392,66 +358,28 @@ static void cached_async(const void *arg)
 			/* Only a page at the end, or all of it */
 			read_all(bfd, buf, i & 1 ? 4096 : RACE_SIZE, i & 1 ? RACE_SIZE - 4096 : 0);
 			for (u32 q = 0; q < ENG_DEPTH; q++) {
-				u64 slot = RACE_SIZE / ENG_DEPTH;
 				u32 len = (rnd_below(&rng, 8) + 1) * u;
 				u64 off = q * slot + rnd_below(&rng, (slot - len) / u) * u;
 
 				reqs[q] = (struct req){ .write = true, .fd = fd, .off = off,
 							.len = len };
-				eng_prep(e, q, &reqs[q]);
 				stamp(want + off, off, len, i + 1);
-				req_put_data(&reqs[q], want + off);
+				eng_prep(e, q, &reqs[q], want + off);
 			}
-			eng_run(e, reqs, ENG_DEPTH);
-			for (u32 q = 0; q < ENG_DEPTH; q++)
-				CHECK(reqs[q].res == reqs[q].len, "write: %lld", reqs[q].res);
-			read_all(bfd, buf, RACE_SIZE, 0);
-			CHECK(!memcmp(buf, want, RACE_SIZE), "%s: stale page cache at %zu",
-			      engine_names[kinds[k]], first_diff(buf, want, RACE_SIZE));
+			CHECK_RUN(e, reqs, ENG_DEPTH);
+			CHECK_BYTES(bfd, want, RACE_SIZE, 0);
 		}
 		close(fd);
 		close(bfd);
-		eng_close(e);
 	}
 	check_file("race", want, RACE_SIZE);
 }
 
-#define SWITCH "/sys/kernel/iomap/dio_impl"
-
-static void flipper(struct racer *r)
-{
-	for (u32 i = 0; go_on(r, i, 0); i++) {
-		CHECK(write_str(SWITCH, i & 1 ? "c" : "rust"), "%s: %s", SWITCH, strerror(errno));
-		usleep(200);
-	}
-}
-
-/* The implementation changes all the time: a request stays with the one that began it. */
-static void race_flip(const void *arg)
-{
-	struct racer racers[] = {
-		{ .name = "sync writer", .fn = direct_writer, .kind = ENG_SYNC },
-		{ .name = "aio writer", .fn = direct_writer, .kind = ENG_AIO },
-		{ .name = "io_uring writer", .fn = direct_writer, .kind = ENG_URING },
-		{ .name = "buffered reader", .fn = buffered_reader, .until_end = true },
-		{ .name = "direct reader", .fn = direct_reader, .kind = ENG_URING,
-		  .until_end = true },
-		{ .name = "flipper", .fn = flipper, .until_end = true },
-		{ }
-	};
-
-	if (strcmp(env.impl, "both"))
-		skip("only with impl=both");
-	prepare();
-	run(racers);
-	check_settled(false);
-}
-
 const struct test_case race_cases[] = {
-	{ "race-readers", race_readers, NULL },
-	{ "race-truncate", race_truncate, NULL },
-	{ "race-buffered-writer", race_buffered_writer, NULL },
-	{ "cached-async", cached_async, NULL },
-	{ "flip", race_flip, NULL },
+	{ "race-readers", race_readers },
+	{ "race-truncate", race_truncate },
+	{ "race-buffered-writer", race_buffered_writer },
+	{ "cached-async", cached_async },
+	{ "flip", race_flip },
 	{ }
 };
