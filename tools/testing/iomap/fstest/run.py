@@ -16,20 +16,23 @@ Names are CONFIG/IMPL/CASE and diff/CONFIG/CASE.
 
 import argparse
 import array
+import contextlib
 import dataclasses
 import errno
 import fnmatch
+import functools
 import glob
 import json
 import mmap
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TextIO, TypeVar
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import ktap
@@ -38,6 +41,7 @@ from only import matches
 MIB = 1 << 20
 DEV_MIB = 400
 DIRTY_MIB = 48
+TIMEOUT = 200       # of a case of dio_test, in seconds
 MNT = "/mnt/fstest"
 SWITCH = "/sys/kernel/iomap/dio_impl"
 NULLB = "/sys/kernel/config/nullb"
@@ -45,6 +49,8 @@ SCSI = "/sys/bus/pseudo/drivers/scsi_debug"
 TARGET = "/sys/kernel/config/target"
 SAMPLE = "sample/bio-read"
 TRACING = "/sys/kernel/tracing"
+# How dio_test begins the reason of a case that C is known to get wrong.
+KNOWN_DEFECT = "a known defect of the C code"
 # What goes into a file system that is read only: files of the sizes that basic.c reads.
 TREE = "/tmp/fstest-tree"
 TREE_SIZES = (1, 511, 512, 513, 4095, 4096, 4097, 10000, 65536 + 7, 1048576 + 513)
@@ -61,89 +67,82 @@ COW = ["mix-sync", "mix-io_uring", "holes", "eof-reads", "append-*", "extend", "
        "cached-async", "which-impl", "remount", "fsck"]
 # Where it is the disk that differs
 ATOMIC = ["atomic", "mix-io_uring", "holes", "which-impl", "remount", "fsck"]
+READS = ["read-only", "which-impl", "remount", "fsck"]
 # These fit one file system only: they run where they are named, and "*" does not mean them.
 SPECIAL = ["read-only", "zone-sequential", "zone-conventional"]
+
+
+# How to make each file system, and how to check it; there is no checker of zonefs.
+EXT = ("mke2fs -t {fstype} -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 {how} {disk}"
+       f" {DEV_MIB}M")
+FILE_SYSTEMS = {
+    "ext4": (EXT, "e2fsck -fn"),
+    "ext2": (EXT, "e2fsck -fn"),
+    "xfs": ("mkfs.xfs -q -f {how} {disk}", "xfs_repair -n"),
+    "btrfs": (f"mkfs.btrfs -q -f -K -b {DEV_MIB}M {{disk}}", "btrfs check --readonly"),
+    "f2fs": (f"mkfs.f2fs -q -f -t 0 {{how}} {{disk}} {DEV_MIB * MIB // 512}", "fsck.f2fs --dry-run"),
+    "gfs2": (f"mkfs.gfs2 -q -K -O -p lock_nolock -j 1 -J 32 {{disk}} {DEV_MIB * MIB // 4096}",
+             "fsck.gfs2 -n"),
+    "exfat": ("mkfs.exfat -q -c 4096 {disk}", "fsck.exfat -n"),
+    "ntfs3": ("mkntfs -q -Q -F {disk}", "ntfsfix -n"),
+    # Not onto the disk itself, which mkfs.erofs wants to discard.
+    "erofs": (f"sh -ec 'rm -f {TREE}.img; mkfs.erofs --quiet {{how}} {TREE}.img {TREE};"
+              f" cp {TREE}.img {{disk}}'", "fsck.erofs"),
+    "zonefs": ("mkzonefs -f {disk}", ""),
+}
 
 
 @dataclasses.dataclass
 class Config:
     name: str
     fstype: str
-    mkfs: list[str]
-    check: list[str]
+    how: str = ""       # options of mkfs
     device: str = "null"
     reflink: bool = False
     stable_writes: bool = False
-    only: list[str] = dataclasses.field(default_factory=lambda: ["*"])
+    only: Sequence[str] = ("*",)
     knob: str = ""      # file to write 1 to before the mount
     options: str = ""   # of the mount
     flip: bool = False  # also while the implementation changes all the time
     probe: str = ""     # file for which-impl to read, where it cannot make one
 
 
-EXT = ["-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]
-E2FSCK = ["e2fsck", "-fn"]
-XFS = ["mkfs.xfs", "-q", "-f", "-K", "-d", f"size={DEV_MIB}m"]
-XFS_REPAIR = ["xfs_repair", "-n"]
-# Not onto the disk itself, which mkfs.erofs wants to discard.
-EROFS = ["sh", "-ec",
-         f"rm -f {TREE}.img; mkfs.erofs --quiet $1 {TREE}.img {TREE}; cp {TREE}.img $0", "@"]
+def xfs(name: str, how: str = f"-K -d size={DEV_MIB}m -m reflink=1", *, reflink: bool = True,
+        **more: Any) -> Config:
+    return Config(name, "xfs", how, reflink=reflink, **more)
+
 
 CONFIGS = [
-    Config("ext4-4k", "ext4", ["mkfs.ext4", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"], E2FSCK,
-           flip=True),
-    Config("ext4-1k", "ext4", ["mkfs.ext4", *EXT, "-b", "1024", "@", f"{DEV_MIB}M"], E2FSCK),
-    Config("xfs", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True, flip=True),
-    Config("xfs-noreflink", "xfs", [*XFS, "-m", "reflink=0", "@"], XFS_REPAIR),
-    Config("xfs-bounce", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
-           stable_writes=True, flip=True),
-    Config("btrfs", "btrfs", ["mkfs.btrfs", "-q", "-f", "-K", "-b", f"{DEV_MIB}M", "@"],
-           ["btrfs", "check", "--readonly"], reflink=True),
-    Config("f2fs", "f2fs", ["mkfs.f2fs", "-q", "-f", "-t", "0", "@", str(DEV_MIB * MIB // 512)],
-           ["fsck.f2fs", "--dry-run"]),
+    Config("ext4-4k", "ext4", "-b 4096", flip=True),
+    Config("ext4-1k", "ext4", "-b 1024"),
+    xfs("xfs", flip=True),
+    xfs("xfs-noreflink", f"-K -d size={DEV_MIB}m -m reflink=0", reflink=False),
+    xfs("xfs-bounce", stable_writes=True, flip=True),
+    Config("btrfs", "btrfs", reflink=True),
+    Config("f2fs", "f2fs"),
     # A RAM disk completes everything before the submission returns.
-    Config("ext4-ram", "ext4", ["mkfs.ext4", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"], E2FSCK,
-           device="ram", only=SMOKE),
-    Config("ext2", "ext2", ["mke2fs", "-t", "ext2", *EXT, "-b", "4096", "@", f"{DEV_MIB}M"],
-           E2FSCK, device="ram", only=["mix-sync", "mix-libaio", "holes", "eof-reads", "extend",
-                                       "remount", "fsck"]),
+    Config("ext4-ram", "ext4", "-b 4096", device="ram", only=SMOKE),
+    Config("ext2", "ext2", "-b 4096", device="ram",
+           only=["mix-sync", "mix-libaio", "holes", "eof-reads", "extend", "remount", "fsck"]),
     # Encrypted with a key that the kernel makes up. The disk cannot do that: the block layer does.
-    Config("ext4-encrypted", "ext4",
-           ["mkfs.ext4", *EXT, "-b", "4096", "-O", "encrypt", "@", f"{DEV_MIB}M"], E2FSCK,
-           only=SMOKE, options="test_dummy_encryption"),
+    Config("ext4-encrypted", "ext4", "-b 4096 -O encrypt", only=SMOKE, options="test_dummy_encryption"),
     # Late completion by a timer, and a volatile cache with FUA
-    Config("xfs-timer", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
-           device="null-timer", only=SMOKE),
-    Config("xfs-alwayscow", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
-           only=COW, knob="/sys/fs/xfs/debug/always_cow"),
-    Config("xfs-zoned", "xfs", ["mkfs.xfs", "-q", "-f", "-r", "zoned=1", "@"], XFS_REPAIR,
-           device="zoned", only=COW),
+    xfs("xfs-timer", device="null-timer", only=SMOKE),
+    xfs("xfs-alwayscow", only=COW, knob="/sys/fs/xfs/debug/always_cow"),
+    xfs("xfs-zoned", "-r zoned=1", reflink=False, device="zoned", only=COW),
     # Both with a disk that writes atomically by itself
-    Config("xfs-atomic", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
-           device="scsi", only=ATOMIC),
-    Config("ext4-atomic", "ext4",
-           ["mkfs.ext4", *EXT, "-b", "4096", "-O", "bigalloc", "-C", "65536", "@", f"{DEV_MIB}M"],
-           E2FSCK, device="scsi", only=ATOMIC),
+    xfs("xfs-atomic", device="scsi", only=ATOMIC),
+    Config("ext4-atomic", "ext4", "-b 4096 -O bigalloc -C 65536", device="scsi", only=ATOMIC),
     # The disk checks protection information, and XFS makes it: that bounces all of its direct I/O.
-    Config("xfs-integrity", "xfs", [*XFS, "-m", "reflink=1", "@"], XFS_REPAIR, reflink=True,
-           device="protected", stable_writes=True, only=FEW),
-    Config("f2fs-encrypted", "f2fs",
-           ["mkfs.f2fs", "-q", "-f", "-t", "0", "-O", "encrypt", "@", str(DEV_MIB * MIB // 512)],
-           ["fsck.f2fs", "--dry-run"], only=FEW, options="test_dummy_encryption"),
-    Config("gfs2", "gfs2", ["mkfs.gfs2", "-q", "-K", "-O", "-p", "lock_nolock", "-j", "1",
-                            "-J", "32", "@", str(DEV_MIB * MIB // 4096)], ["fsck.gfs2", "-n"],
-           only=FEW),
-    Config("exfat", "exfat", ["mkfs.exfat", "-q", "-c", "4096", "@"], ["fsck.exfat", "-n"],
-           only=FEW),
-    Config("ntfs3", "ntfs3", ["mkntfs", "-q", "-Q", "-F", "@"], ["ntfsfix", "-n"], only=FEW),
+    xfs("xfs-integrity", device="protected", stable_writes=True, only=FEW),
+    Config("f2fs-encrypted", "f2fs", "-O encrypt", only=FEW, options="test_dummy_encryption"),
+    Config("gfs2", "gfs2", only=FEW),
+    Config("exfat", "exfat", only=FEW),
+    Config("ntfs3", "ntfs3", only=FEW),
     # Tails within the metadata, and then files of chunks, which may be holes.
-    Config("erofs", "erofs", EROFS, ["fsck.erofs"], probe="read-10000",
-           only=["read-only", "which-impl", "remount", "fsck"]),
-    Config("erofs-chunks", "erofs", [*EROFS, "--chunksize=4096"], ["fsck.erofs"],
-           probe="read-10000", only=["read-only", "which-impl", "remount", "fsck"]),
-    # There is no checker: nothing but the zones is on the disk.
-    Config("zonefs", "zonefs", ["mkzonefs", "-f", "@"], [], device="zones", probe="cnv/0",
-           only=["zone-*", "which-impl", "remount"]),
+    Config("erofs", "erofs", probe="read-10000", only=READS),
+    Config("erofs-chunks", "erofs", "--chunksize=4096", probe="read-10000", only=READS),
+    Config("zonefs", "zonefs", device="zones", probe="cnv/0", only=["zone-*", "which-impl", "remount"]),
 ]
 
 
@@ -160,31 +159,26 @@ def plan(cases: list[str], impls: Sequence[str], patterns: Sequence[str],
     both = "rust" in impls and "c" in impls
     for config in CONFIGS[shard[0]::shard[1]]:
         wanted = [c for c in cases + OWN_CASES if wants(config, c) and c != "flip"]
-        compared: set[str] = set()
-        if both:
-            compared = {c for c in wanted if c not in OWN_CASES
-                        and matches(f"diff/{config.name}/{c}", patterns)}
-            diffs |= {f"diff/{config.name}/{c}" for c in compared}
-        for impl in impls:
-            chosen = [c for c in wanted
-                      if c in compared or matches(f"{config.name}/{impl}/{c}", patterns)]
-            if chosen:
-                runs.append((config, impl, chosen))
+        compared = {c for c in wanted if both and c not in OWN_CASES
+                    and matches(f"diff/{config.name}/{c}", patterns)}
+        diffs |= {f"diff/{config.name}/{c}" for c in compared}
+        chosen = [(config, impl, [c for c in wanted if c in compared
+                                  or matches(f"{config.name}/{impl}/{c}", patterns)])
+                  for impl in impls]
+        runs += [run for run in chosen if run[2]]
         if both and config.flip and matches(f"{config.name}/both/flip", patterns):
             runs.append((config, "both", ["flip"]))
     return runs, diffs
 
 
+@functools.cache
 def read_record(path: str) -> dict[str, list[str]]:
     """A record of dio_test: what each case observed, in order."""
     record: dict[str, list[str]] = {}
-    try:
-        with open(path, encoding="utf-8", errors="replace") as f:
-            for line in f:
-                case, _, fact = line.rstrip("\n").partition("\t")
-                record.setdefault(case, []).append(fact)
-    except FileNotFoundError:
-        pass
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as f:
+        for line in f:
+            case, _, fact = line.rstrip("\n").partition("\t")
+            record.setdefault(case, []).append(fact)
     return record
 
 
@@ -193,34 +187,29 @@ def compare(c: list[str], rust: list[str]) -> str:
     for i, (a, b) in enumerate(zip(c, rust, strict=False)):
         if a != b:
             return f"line {i + 1}: C: {a!r}, Rust: {b!r}"
-    if len(c) != len(rust):
-        return f"C recorded {len(c)} facts, Rust {len(rust)}"
-    return ""
-
-
-def switch_value(text: str) -> str:
-    """The chosen word of "rust", "c" or "[rust] c"."""
-    text = text.strip()
-    if "[" in text:
-        return text[text.index("[") + 1:text.index("]")]
-    return text
+    return f"C recorded {len(c)} facts, Rust {len(rust)}" if len(c) != len(rust) else ""
 
 
 def trace_caller(text: str, ino: int) -> str:
     """The function that the last iomap_iter event of an inode in a trace names as its caller."""
-    caller = ""
-    for line in text.splitlines():
-        if " iomap_iter: " in line and f" ino {ino:#x} " in line and " caller " in line:
-            caller = line.split(" caller ", 1)[1].split("+")[0].strip()
-    return caller
-
-
-# How dio_test begins the reason of a case that C is known to get wrong.
-KNOWN_DEFECT = "a known defect of the C code"
+    callers: list[str] = re.findall(rf" iomap_iter: .* ino {ino:#x} .* caller (\w+)", text)
+    return callers[-1] if callers else ""
 
 
 class Failure(Exception):
     pass
+
+
+T = TypeVar("T")
+
+
+def wait_for(done: Callable[[], T], what: str) -> T:
+    """What it returns, as soon as that is something."""
+    for _ in range(200):
+        if got := done():
+            return got
+        time.sleep(0.05)
+    raise Failure(what)
 
 
 def write(path: str, text: str | int) -> None:
@@ -233,21 +222,20 @@ def read(path: str) -> str:
         return f.read()
 
 
-def command(argv: list[str], timeout: int = 300) -> str:
-    """Runs it; what it said, if it failed."""
+def command(*argv: str, timeout: int = 300) -> None:
+    """Runs it; raises what it said if it failed."""
     try:
         p = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT, timeout=timeout, check=False)
+                           stderr=subprocess.STDOUT, errors="replace", timeout=timeout, check=False)
     except FileNotFoundError:
         raise Failure(f"{argv[0]}: not installed") from None
     except subprocess.TimeoutExpired:
         raise Failure(f"{argv[0]}: took more than {timeout} s") from None
     if p.returncode:
-        said = p.stdout.decode(errors="replace").strip().replace("\n", "; ")
+        said = p.stdout.strip().replace("\n", "; ")
         if len(said) > 400:
             said = f"{said[:200]} ... {said[-200:]}"
         raise Failure(f"{' '.join(argv)}: exit {p.returncode}: {said}")
-    return p.stdout.decode(errors="replace")
 
 
 def make_tree(tree: str) -> None:
@@ -263,6 +251,16 @@ def make_tree(tree: str) -> None:
             f.truncate(size)
 
 
+# What null_blk disks have that are not as the first
+NULL_BLK: dict[str, dict[str, int]] = {
+    "null": {},
+    "null-timer": {"irqmode": 2, "completion_nsec": 20000, "cache_size": 16},
+    "null-sample": {"size": 16, "irqmode": 2, "completion_nsec": 20000, "poll_queues": 0},
+    "zoned": {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 6, "poll_queues": 0},
+    "zones": {"size": 64, "zoned": 1, "zone_size": 4, "zone_nr_conv": 2, "poll_queues": 0},
+}
+
+
 class Devices:
     """Disks in memory. What is on them stays, so that stale data can be noticed."""
 
@@ -274,61 +272,38 @@ class Devices:
         if self.override:
             return self.override
         if kind not in self.disks:
-            disk = self.make(kind)
+            disk = self.disks[kind] = self.make(kind)
+            # null_blk makes a page of its memory when it is first written to. A polled write may
+            # be carried out under RCU, and lockdep finds that it must not sleep.
             if not kind.startswith("zone"):
-                self.dirty(disk)
-            self.disks[kind] = disk
+                self.dirty(disk, DEV_MIB if kind in NULL_BLK else DIRTY_MIB)
         return self.disks[kind]
 
     @staticmethod
     def make(kind: str) -> str:
+        needs = {"ram": ("/sys/block/ram0", "CONFIG_BLK_DEV_RAM"), "scsi": (SCSI, "CONFIG_SCSI_DEBUG"),
+                 "protected": (TARGET, "CONFIG_TARGET_CORE")}
+        path, option = needs.get(kind, (NULLB, "CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS"))
+        if not os.path.exists(path):
+            raise Failure(f"{path} is missing: {option}")
         if kind == "ram":
-            if not os.path.exists("/sys/block/ram0"):
-                raise Failure("no /dev/ram0: CONFIG_BLK_DEV_RAM")
             return "ram0"
         if kind == "scsi":
             return Devices.make_scsi()
         if kind == "protected":
             return Devices.make_protected()
-        if not os.path.isdir(NULLB):
-            raise Failure(f"{NULLB} is missing: CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS")
-        disk = {"null": "nullb0", "null-timer": "nullb1", "zoned": "nullb2",
-                "null-sample": "nullb3", "zones": "nullb4"}[kind]
+        disk = f"nullb{list(NULL_BLK).index(kind)}"
+        os.mkdir(f"{NULLB}/{disk}")
         attrs = {"size": DEV_MIB, "blocksize": 512, "memory_backed": 1, "submit_queues": 2,
                  "poll_queues": 1, "irqmode": 1}
-        if kind == "null-timer":
-            attrs |= {"irqmode": 2, "completion_nsec": 20000, "cache_size": 16}
-        if kind == "zoned":
-            attrs |= {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 6,
-                      "poll_queues": 0}
-        if kind == "zones":
-            attrs |= {"size": 64, "zoned": 1, "zone_size": 4, "zone_nr_conv": 2,
-                      "poll_queues": 0}
-        if kind == "null-sample":
-            attrs |= {"size": 16, "irqmode": 2, "completion_nsec": 20000, "poll_queues": 0}
-        os.makedirs(f"{NULLB}/{disk}", exist_ok=True)
-        if read(f"{NULLB}/{disk}/power").strip() != "1":
-            for attr, value in attrs.items():
-                write(f"{NULLB}/{disk}/{attr}", value)
-            write(f"{NULLB}/{disk}/power", 1)
-            fresh = True
-        else:
-            fresh = False
-        for _ in range(100):
-            if os.path.exists(f"/dev/{disk}"):
-                # null_blk makes a page of its memory when it is first written to. A polled
-                # write may be carried out under RCU, and lockdep finds that it must not sleep.
-                if fresh and attrs["poll_queues"]:
-                    Devices.dirty(disk, DEV_MIB)
-                return disk
-            time.sleep(0.05)
-        raise Failure(f"/dev/{disk} did not appear")
+        for attr, value in (attrs | NULL_BLK[kind] | {"power": 1}).items():
+            write(f"{NULLB}/{disk}/{attr}", value)
+        wait_for(lambda: os.path.exists(f"/dev/{disk}"), f"/dev/{disk} did not appear")
+        return disk
 
     @staticmethod
     def make_scsi() -> str:
         """Completes late, by a timer, and has atomic writes: see the parameters in guest.sh."""
-        if not os.path.isdir(SCSI):
-            raise Failure(f"{SCSI} is missing: CONFIG_SCSI_DEBUG")
         write(f"{SCSI}/ndelay", 20000)
         write(f"{SCSI}/fake_rw", 0)
         write(f"{SCSI}/add_host", 1)
@@ -337,8 +312,6 @@ class Devices:
     @staticmethod
     def make_protected() -> str:
         """A RAM disk of the SCSI target, which has and checks protection information of type 1."""
-        if not os.path.isdir(TARGET):
-            raise Failure(f"{TARGET} is missing: CONFIG_TARGET_CORE")
         disk, port = f"{TARGET}/core/rd_mcp_0/protected", f"{TARGET}/loopback/naa.5001405000000001/tpgt_1"
         os.makedirs(disk)
         write(f"{disk}/control", f"rd_pages={DEV_MIB * MIB // mmap.PAGESIZE}")
@@ -352,15 +325,14 @@ class Devices:
 
     @staticmethod
     def scsi_disk(adapter: str) -> str:
-        for _ in range(100):
-            found = glob.glob(f"{adapter}/host*/target*/*/block/sd*")
-            if found and os.path.exists(f"/dev/{os.path.basename(found[0])}"):
-                return os.path.basename(found[0])
-            time.sleep(0.05)
-        raise Failure(f"no disk appeared in {adapter}")
+        path = wait_for(lambda: glob.glob(f"{adapter}/host*/target*/*/block/sd*"),
+                        f"no disk appeared in {adapter}")[0]
+        disk = os.path.basename(path)
+        wait_for(lambda: os.path.exists(f"/dev/{disk}"), f"/dev/{disk} did not appear")
+        return disk
 
     @staticmethod
-    def dirty(disk: str, mib: int = DIRTY_MIB) -> None:
+    def dirty(disk: str, mib: int) -> None:
         """Where the first files will be; later ones find what others left."""
         # Not through the page cache, which would take as long again.
         chunk = mmap.mmap(-1, MIB)
@@ -372,15 +344,11 @@ class Devices:
         os.close(fd)
 
 
-# How long a case of dio_test may take
-TIMEOUT = 200
-
-
 class Runner:
     def __init__(self, args: argparse.Namespace, devices: Devices) -> None:
         self.args = args
         self.devices = devices
-        self.out = args.out
+        self.out = os.path.abspath(args.out)
         os.makedirs(self.out, exist_ok=True)
         self.log = open(f"{self.out}/results.jsonl", "w", encoding="utf-8")  # noqa: SIM115
         self.counts = {"pass": 0, "fail": 0, "skip": 0}
@@ -394,9 +362,6 @@ class Runner:
         self.log.write(json.dumps(fields) + "\n")
         self.log.flush()
 
-    def start(self, name: str) -> None:
-        self.put(start=name)
-
     def result(self, name: str, status: str, reason: str = "", ms: int = 0) -> None:
         self.counts[status] += 1
         self.seen[name] = status
@@ -405,50 +370,49 @@ class Runner:
         if status == "fail":
             print(f"@@ failed: {name}: {reason}", flush=True)
 
-    def set_impl(self, impl: str) -> None:
-        if impl == "both":
-            impl = "rust"
-        if not os.path.exists(SWITCH):
-            return
-        write(SWITCH, impl)
-        now = switch_value(read(SWITCH))
-        if now != impl:
-            raise Failure(f"{SWITCH} says {now!r} after {impl!r} was written")
+    @contextlib.contextmanager
+    def test(self, name: str) -> Iterator[list[str]]:
+        """A test that passes if it does not raise. It may say something of itself."""
+        self.put(start=name)
+        began = time.monotonic()
+        say: list[str] = []
+        try:
+            yield say
+        except (Failure, OSError) as e:
+            self.result(name, "fail", str(e))
+        else:
+            self.result(name, "pass", "".join(say), int((time.monotonic() - began) * 1000))
+
+    @staticmethod
+    def set_impl(impl: str) -> None:
+        if os.path.exists(SWITCH):
+            write(SWITCH, impl)
+            now = read(SWITCH).strip()
+            if now != impl:
+                raise Failure(f"{SWITCH} says {now!r} after {impl!r} was written")
 
     def mount(self, config: Config, disk: str) -> None:
         os.makedirs(MNT, exist_ok=True)
         options = ["-o", config.options] if config.options else []
-        command(["mount", "-t", config.fstype, *options, f"/dev/{disk}", MNT])
+        command("mount", "-t", config.fstype, *options, f"/dev/{disk}", MNT)
 
     def umount(self) -> None:
         """io_uring and aio let go of their files a little after their process is gone."""
-        for i in range(100):
-            try:
-                command(["umount", MNT])
-                return
-            except Failure:
-                if i == 99:
-                    raise
-                time.sleep(0.1)
+        for _ in range(100):
+            with contextlib.suppress(Failure):
+                return command("umount", MNT)
+            time.sleep(0.1)
+        return command("umount", MNT)
 
     def prepare(self, config: Config) -> str:
         if config.knob:
-            if not os.path.exists(config.knob):
-                raise Failure(f"{config.knob} is missing")
             write(config.knob, 1)
-        if not self.devices.override:
-            with open("/proc/filesystems", encoding="ascii") as f:
-                if config.fstype not in f.read().split():
-                    raise Failure(f"the kernel has no {config.fstype}")
         disk = self.devices.get(config.device)
-        stable = f"/sys/block/{disk}/queue/stable_writes"
-        if os.path.exists(stable):
-            write(stable, int(config.stable_writes))
-        elif config.stable_writes:
-            raise Failure(f"{stable} is missing")
+        write(f"/sys/block/{disk}/queue/stable_writes", int(config.stable_writes))
         if config.fstype == "erofs":
             make_tree(TREE)
-        command([f"/dev/{disk}" if a == "@" else a for a in config.mkfs])
+        mkfs = FILE_SYSTEMS[config.fstype][0]
+        command(*shlex.split(mkfs.format(fstype=config.fstype, how=config.how, disk=f"/dev/{disk}")))
         self.mount(config, disk)
         return disk
 
@@ -457,7 +421,8 @@ class Runner:
         env = {"DIR": MNT, "DISK": disk, "FSTYPE": config.fstype, "IMPL": impl,
                "MANIFEST": f"{self.out}/manifest", "RECORD": self.record(config.name, impl),
                "SEED": self.args.seed, "SCALE": self.args.scale, "REFLINK": int(config.reflink),
-               "TIMEOUT": TIMEOUT}
+               "TIMEOUT": TIMEOUT, "STABLE_WRITES": int(config.stable_writes),
+               "DMA_ALIGNMENT": read(f"/sys/block/{disk}/queue/dma_alignment").strip()}
         left = list(cases)
         began = 0.0
 
@@ -470,7 +435,7 @@ class Runner:
                 if m:
                     began = time.monotonic()
                     signal.alarm(TIMEOUT - 2)
-                    self.start(f"{prefix}/{m[1]}")
+                    self.put(start=f"{prefix}/{m[1]}")
                 yield line
 
         def done(test: ktap.Test) -> None:
@@ -498,32 +463,23 @@ class Runner:
     def record(self, config: str, impl: str) -> str:
         return f"{self.out}/{config}.{impl}.record"
 
-    def fio(self, prefix: str) -> None:
-        self.start(f"{prefix}/fio-verify")
-        started = time.monotonic()
+    @staticmethod
+    def fio() -> None:
         name = f"{MNT}/fio"
         try:
-            command(["fio", "--name=verify", f"--filename={name}", "--size=2m", "--rw=randrw",
-                     "--bssplit=512/20:4k/50:64k/30", "--ioengine=io_uring", "--iodepth=16",
-                     "--direct=1", "--verify=crc32c", "--verify_fatal=1", "--randseed=7",
-                     "--thread", "--fallocate=posix", "--output-format=terse",
-                     "--do_verify=1", "--verify_backlog=64", "--verify_state_save=0"])
-            self.result(f"{prefix}/fio-verify", "pass", "",
-                        int((time.monotonic() - started) * 1000))
-        except Failure as e:
-            self.result(f"{prefix}/fio-verify", "skip" if "not installed" in str(e) else "fail",
-                        str(e))
-        if os.path.exists(name):
-            os.unlink(name)
+            command("fio", "--name=verify", f"--filename={name}", "--size=2m", "--rw=randrw",
+                    "--bssplit=512/20:4k/50:64k/30", "--ioengine=io_uring", "--iodepth=16",
+                    "--direct=1", "--verify=crc32c", "--verify_fatal=1", "--randseed=7",
+                    "--thread", "--fallocate=posix", "--output-format=terse",
+                    "--do_verify=1", "--verify_backlog=64", "--verify_state_save=0")
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
 
-    def which_impl(self, config: Config, prefix: str, impl: str) -> None:
+    def which_impl(self, config: Config, impl: str) -> str:
         """Does what the switch says really answer? A trace point names the function that asked
         the file system for a mapping: it is another one in each implementation."""
-        name = f"{prefix}/which-impl"
         event = f"{TRACING}/events/iomap/iomap_iter/enable"
-        if not os.path.exists(event):
-            self.result(name, "skip", f"no {event}")
-            return
         write(f"{TRACING}/trace", "")
         write(event, 1)
         try:
@@ -538,44 +494,36 @@ class Runner:
             write(event, 0)
         caller = trace_caller(read(f"{TRACING}/trace"), os.fstat(fd).st_ino)
         os.close(fd)
-        self.callers[config.name, impl] = caller
         if not caller:
-            self.result(name, "fail", "no iomap_iter event in the trace")
-        elif caller == self.callers.get((config.name, {"rust": "c", "c": "rust"}[impl])):
-            self.result(name, "fail", f"{caller} answers for both implementations")
-        else:
-            self.result(name, "pass", caller)
+            raise Failure("no iomap_iter event in the trace")
+        self.callers[config.name, impl] = caller
+        if caller == self.callers.get((config.name, {"rust": "c", "c": "rust"}[impl])):
+            raise Failure(f"{caller} answers for both implementations")
+        return caller
 
     @staticmethod
-    def pins() -> int | None:
+    def pins() -> int:
+        """How many pages are pinned for I/O?"""
         stat = dict(line.split() for line in read("/proc/vmstat").splitlines())
-        if "nr_foll_pin_acquired" not in stat:
-            return None
         return int(stat["nr_foll_pin_acquired"]) - int(stat["nr_foll_pin_released"])
 
-    def check_pins(self, prefix: str) -> None:
+    def check_pins(self) -> None:
         """Every page that was pinned for I/O is let go again, if with a delay."""
-        left = 0
         for _ in range(100):
-            now = self.pins()
-            if now is None or self.pins_at_start is None:
-                self.result(f"{prefix}/pins", "skip", "/proc/vmstat does not count pins")
-                return
-            left = now - self.pins_at_start
+            left = self.pins() - self.pins_at_start
             if left <= 0:
-                self.result(f"{prefix}/pins", "pass")
                 return
             time.sleep(0.1)
-        self.result(f"{prefix}/pins", "fail", f"{left} pages are still pinned")
+        raise Failure(f"{left} pages are still pinned")
 
     def config(self, config: Config, impl: str, cases: list[str]) -> None:
         prefix = f"{config.name}/{impl}"
         for path in (self.record(config.name, impl), f"{self.out}/manifest"):
-            if os.path.exists(path):
+            with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-        self.start(f"{prefix}/setup")
+        self.put(start=f"{prefix}/setup")
         try:
-            self.set_impl(impl)
+            self.set_impl("c" if impl == "c" else "rust")
             disk = self.prepare(config)
         except (Failure, OSError) as e:
             self.result(f"{prefix}/setup", "fail", str(e))
@@ -584,30 +532,29 @@ class Runner:
         before = dict(self.counts)
         try:
             if "which-impl" in cases:
-                self.which_impl(config, prefix, impl)
+                with self.test(f"{prefix}/which-impl") as say:
+                    say.append(self.which_impl(config, impl))
             if mine:
                 self.dio_test(config, impl, disk, mine)
             if "fio-verify" in cases:
-                self.fio(prefix)
+                with self.test(f"{prefix}/fio-verify"):
+                    self.fio()
             self.umount()
             if "remount" in cases:
                 self.mount(config, disk)
                 self.dio_test(config, impl, disk, ["remount"])
                 self.umount()
             if "pins" in cases:
-                self.check_pins(prefix)
+                with self.test(f"{prefix}/pins"):
+                    self.check_pins()
             if "fsck" in cases:
-                self.start(f"{prefix}/fsck")
-                try:
-                    command([*config.check, f"/dev/{disk}"])
-                    self.result(f"{prefix}/fsck", "pass")
-                except Failure as e:
-                    self.result(f"{prefix}/fsck", "fail", str(e))
+                with self.test(f"{prefix}/fsck"):
+                    command(*FILE_SYSTEMS[config.fstype][1].split(), f"/dev/{disk}")
         except (Failure, OSError) as e:
             # Without this unmount nothing else can use the disk.
             self.result(f"{prefix}/teardown", "fail", str(e))
         finally:
-            if config.knob and os.path.exists(config.knob):
+            if config.knob:
                 write(config.knob, 0)
         n = {k: self.counts[k] - before[k] for k in before}
         print(f"@@ fstest: {prefix}: {n['pass']} passed, {n['fail']} failed, "
@@ -615,42 +562,36 @@ class Runner:
 
     def sample(self) -> None:
         """The sample module reads a disk of numbered sectors, whose bios end in interrupts."""
-        self.start(SAMPLE)
-        began = time.monotonic()
-        try:
-            disk = self.devices.make("null-sample")
-            sectors = 16 * MIB // 512
-            with open(f"/dev/{disk}", "wb") as f:
-                for n in range(sectors):
-                    f.write(n.to_bytes(8, "little").ljust(512, b"\xdb"))
+        disk = self.devices.make("null-sample")
+        sectors = 16 * MIB // 512
+        with open(f"/dev/{disk}", "wb") as f:
+            for n in range(sectors):
+                f.write(n.to_bytes(8, "little").ljust(512, b"\xdb"))
 
-            def read_all(depth: int, **more: int) -> None:
-                want = {"bios": sectors // 8, "failed": 0, "wrong": 0} | more
-                got = self.read_bios(f"/dev/{disk} {depth}")
-                iops = got.pop("iops", 0)
-                if got != want or iops < 1:
-                    raise Failure(f"{depth} in flight: {got}, not {want}; {iops} IOPS")
+        def read_all(depth: int, **more: int) -> None:
+            want = {"bios": sectors // 8, "failed": 0, "wrong": 0} | more
+            got = self.read_bios(f"/dev/{disk} {depth}")
+            iops = got.pop("iops", 0)
+            if got != want or iops < 1:
+                raise Failure(f"{depth} in flight: {got}, not {want}; {iops} IOPS")
 
-            for depth in (1, 16, 1024):
-                read_all(depth)
-            with open(f"/dev/{disk}", "r+b") as wrong:
-                for n in (1000, 1001, sectors - 1):
-                    wrong.seek(n * 512)
-                    wrong.write(b"\xdb" * 8)
-            read_all(7, wrong=3)
-            write(f"{NULLB}/{disk}/badblocks", "+2000-2015")
-            read_all(7, wrong=3, failed=2)
-            for line, error in ((f"/dev/{disk} 0", errno.EINVAL), (f"/dev/{disk}", errno.EINVAL),
-                                ("/dev/nothing 1", errno.ENOENT), ("/dev/null 1", errno.ENOTBLK)):
-                try:
-                    self.read_bios(line)
-                    raise Failure(f"'{line}' was accepted")
-                except OSError as e:
-                    if e.errno != error:
-                        raise Failure(f"'{line}': {e}") from None
-            self.result(SAMPLE, "pass", ms=int((time.monotonic() - began) * 1000))
-        except (Failure, OSError) as e:
-            self.result(SAMPLE, "fail", str(e))
+        for depth in (1, 16, 1024):
+            read_all(depth)
+        with open(f"/dev/{disk}", "r+b") as wrong:
+            for n in (1000, 1001, sectors - 1):
+                wrong.seek(n * 512)
+                wrong.write(b"\xdb" * 8)
+        read_all(7, wrong=3)
+        write(f"{NULLB}/{disk}/badblocks", "+2000-2015")
+        read_all(7, wrong=3, failed=2)
+        for line, error in ((f"/dev/{disk} 0", errno.EINVAL), (f"/dev/{disk}", errno.EINVAL),
+                            ("/dev/nothing 1", errno.ENOENT), ("/dev/null 1", errno.ENOTBLK)):
+            try:
+                self.read_bios(line)
+                raise Failure(f"'{line}' was accepted")
+            except OSError as e:
+                if e.errno != error:
+                    raise Failure(f"'{line}': {e}") from None
 
     @staticmethod
     def read_bios(line: str) -> dict[str, int]:
@@ -664,28 +605,21 @@ class Runner:
         return {k: int(v) for k, v in (word.split("=") for word in said.split())}
 
     def diff(self, names: set[str]) -> None:
-        records: dict[tuple[str, str], dict[str, list[str]]] = {}
         for name in sorted(names):
             _, config, case = name.split("/")
-            for impl in ("c", "rust"):
-                key = (config, impl)
-                if key not in records:
-                    records[key] = read_record(self.record(config, impl))
             states = [self.seen.get(f"{config}/{i}/{case}") for i in ("c", "rust")]
+            c, rust = (read_record(self.record(config, i)).get(case, []) for i in ("c", "rust"))
             if None in states or states == ["skip", "skip"]:
                 continue        # the setup failed and said so, or nothing was done
-            c, rust = (records[config, i].get(case, []) for i in ("c", "rust"))
             if states[0] != states[1]:
                 # Where C is wrong it may fail, but Rust must not, and nobody is to overlook it.
                 why = self.why.get(f"{config}/c/{case}", "")
                 known = states == ["skip", "pass"] and why.startswith(KNOWN_DEFECT)
                 self.result(name, "skip" if known else "fail",
                             f"C: {states[0]}, Rust: {states[1]}" + (f" ({why})" if known else ""))
-                continue
-            if not c and not rust:
-                continue        # a case that only checks
-            what = compare(c, rust)
-            self.result(name, "fail" if what else "pass", what)
+            elif c or rust:     # else a case that only checks
+                what = compare(c, rust)
+                self.result(name, "fail" if what else "pass", what)
 
 
 def list_cases(binary: str) -> list[str]:
@@ -706,20 +640,16 @@ def main() -> int:
     ap.add_argument("--list", action="store_true", help="names of all tests, for both")
     ap.add_argument("--shard", default="0/1", help="I/N: every N-th configuration from the I-th")
     ap.add_argument("--disk", help="use this disk for everything (for work on the tests)")
-    ap.add_argument("--seed", type=int, default=int(os.environ.get("FSTEST_SEED", "1")))
-    ap.add_argument("--scale", type=int, default=int(os.environ.get("FSTEST_SCALE", "100")))
+    ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("--scale", type=int, default=100)
     args = ap.parse_args()
 
     cases = list_cases(args.bin)
     if args.list:
         runs, diffs = plan(cases, ["rust", "c"], args.only)
-        for config, impl, chosen in runs:
-            for case in chosen:
-                print(f"{config.name}/{impl}/{case}")
-        for name in sorted(diffs):
-            print(name)
-        if matches(SAMPLE, args.only):
-            print(SAMPLE)
+        names = [f"{config.name}/{impl}/{case}" for config, impl, chosen in runs for case in chosen]
+        names += [*sorted(diffs), *(n for n in [SAMPLE] if matches(n, args.only))]
+        sys.stdout.writelines(f"{name}\n" for name in names)
         return 0
 
     have = os.path.exists(SWITCH)
@@ -733,7 +663,8 @@ def main() -> int:
         runner.config(config, impl, chosen)
     runner.diff(diffs)
     if have and shard[0] == 0 and matches(SAMPLE, args.only):
-        runner.sample()
+        with runner.test(SAMPLE):
+            runner.sample()
     if have:
         runner.set_impl("rust")
     runner.put(done=True)

@@ -34,28 +34,20 @@ class Plan(unittest.TestCase):
         self.assertIn("xfs/both/flip", names)
         self.assertNotIn("xfs/c/flip", names)
         self.assertNotIn("diff/xfs/fsck", names)
+        self.assertNotIn("ext2/rust/mix-io_uring", names)
 
     def test_one_implementation_has_no_diff(self) -> None:
         names = self.names(["c"])
         self.assertIn("ext4-4k/c/mix-sync", names)
         self.assertFalse([n for n in names if n.startswith("diff/") or "/both/" in n])
 
-    def test_glob(self) -> None:
+    def test_pattern(self) -> None:
         self.assertEqual(self.names(["rust", "c"], "ext4-4k/rust/mix*"),
                          {"ext4-4k/rust/mix-sync", "ext4-4k/rust/mix-io_uring"})
-
-    def test_part_of_a_name(self) -> None:
-        self.assertEqual(self.names(["rust", "c"], "ext4-1k/rust/holes"), {"ext4-1k/rust/holes"})
 
     def test_diff_needs_both(self) -> None:
         self.assertEqual(self.names(["rust", "c"], "diff/xfs/holes"),
                          {"xfs/rust/holes", "xfs/c/holes", "diff/xfs/holes"})
-
-    def test_no_match(self) -> None:
-        self.assertEqual(self.names(["rust", "c"], "no-such-test"), set())
-
-    def test_smoke_configuration(self) -> None:
-        self.assertNotIn("ext2/rust/mix-io_uring", self.names(["rust", "c"]))
 
     def test_case_of_one_file_system(self) -> None:
         runs, diffs = run.plan(["read-only", "zone-conventional", "holes"], ["rust", "c"], [])
@@ -67,30 +59,8 @@ class Plan(unittest.TestCase):
         self.assertNotIn("diff/xfs/zone-conventional", diffs)
 
 
-class Tree(unittest.TestCase):
-    def test_sizes(self) -> None:
-        with open(f"{HERE}/basic.c", encoding="ascii") as f:
-            text = f.read().split("eof_sizes[] = {", 1)[1].split("}", 1)[0]
-        sizes = tuple(sum(int(n) for n in word.split("+")) for word in text.split(","))
-        self.assertEqual(sizes, run.TREE_SIZES)
-
-    def test_files(self) -> None:
-        with tempfile.TemporaryDirectory() as tree:
-            run.make_tree(tree)
-            with open(f"{tree}/read-65543", "rb") as f:
-                data = f.read()
-        self.assertEqual(len(data), 65543)
-        self.assertEqual(data[4096:4104], ((65543 << 32) + 4096).to_bytes(8, "little"))
-        self.assertEqual(data[3 * 4096:4 * 4096], bytes(4096))
-
-
-class Words(unittest.TestCase):
-    def test_switch(self) -> None:
-        for text in ("rust\n", "[rust] c\n"):
-            self.assertEqual(run.switch_value(text), "rust")
-        self.assertEqual(run.switch_value("rust [c]\n"), "c")
-
-    def test_trace_caller(self) -> None:
+class Trace(unittest.TestCase):
+    def test_caller(self) -> None:
         trace = ("# tracer: nop\n"
                  " python3-33 [000] ..... 1.0: iomap_iter: dev 252:0 ino 0xd pos 0x0 length 0x1000"
                  " status 0 flags WRITE ops ext4_iomap_ops caller __iomap_dio_rw+0x1a/0x30\n")
@@ -112,17 +82,12 @@ class Compare(unittest.TestCase):
             for impl, facts in (("c", "write -> 512"), ("rust", "write -> -14")):
                 with open(f"{out}/xfs.{impl}.record", "w", encoding="ascii") as f:
                     f.write(f"mix\t{facts}\nsame\tx\n")
-            runner.seen = {"xfs/c/mix": "pass", "xfs/rust/mix": "pass",
-                           "xfs/c/same": "pass", "xfs/rust/same": "pass",
-                           "xfs/c/odd": "skip", "xfs/rust/odd": "pass",
-                           "xfs/c/quiet": "pass", "xfs/rust/quiet": "pass"}
+            runner.seen = {f"xfs/{impl}/{case}": "skip" if (impl, case) == ("c", "odd") else "pass"
+                           for impl in ("c", "rust") for case in ("mix", "same", "odd", "quiet")}
             runner.diff({f"diff/xfs/{c}" for c in ("mix", "same", "odd", "quiet", "gone")})
-            self.assertEqual(runner.seen["diff/xfs/mix"], "fail")
-            self.assertEqual(runner.seen["diff/xfs/same"], "pass")
-            self.assertEqual(runner.seen["diff/xfs/odd"], "fail")
-            self.assertNotIn("diff/xfs/quiet", runner.seen)
-            self.assertNotIn("diff/xfs/gone", runner.seen)
             runner.log.close()
+        self.assertEqual({name: status for name, status in runner.seen.items() if name.startswith("diff/")},
+                         {"diff/xfs/mix": "fail", "diff/xfs/same": "pass", "diff/xfs/odd": "fail"})
 
 
 class Report(unittest.TestCase):
@@ -142,14 +107,12 @@ class Report(unittest.TestCase):
         self.assertEqual(results["a/c/x"]["status"], "pass")
         self.assertEqual(results["a/c/y"]["status"], "fail")
         self.assertEqual(results["guest-0/fstest"]["status"], "fail")
+        self.assertEqual(report.parse_fstest("")[0]["status"], "fail")
 
     def test_guest_that_finished(self) -> None:
         text = '{"start": "a"}\n{"name": "a", "status": "skip", "reason": "r"}\n{"done": true}\n'
         self.assertEqual([(r["name"], r["status"]) for r in report.parse_fstest(text)],
                          [("a", "skip")])
-
-    def test_nothing_at_all(self) -> None:
-        self.assertEqual(report.parse_fstest("")[0]["status"], "fail")
 
     def test_kunit(self) -> None:
         def suite(name: str, line: int, *cases: ktap.Test) -> ktap.Test:
