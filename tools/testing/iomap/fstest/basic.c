@@ -55,7 +55,7 @@ static void make_fragments(const char *name, u8 *data, u32 blocks)
 	close(fd);
 }
 
-static void holes(int arg)
+CASE(holes, "holes")
 {
 	size_t len = 1 * MiB;
 	u8 *want = xalloc(len);
@@ -80,9 +80,9 @@ static void holes(int arg)
  * Writes of every sector position and length up to two blocks into unwritten space. What surrounds
  * them in the block must read back as zeros, although the disk below holds something else.
  */
-static void unwritten(int kind)
+CASE(unwritten, "unwritten", PLAIN)
 {
-	struct engine *e = eng_open(kind);
+	struct engine *e = eng_open(arg);
 	u32 bs = max(env.blksz, 1024U), n = 0;
 	u32 sectors = bs / SECTOR, step = sectors > 2 ? 3 : 1;
 	size_t len = 4 * MiB, pos = 0;
@@ -113,7 +113,7 @@ static void unwritten(int kind)
 }
 
 /* Sectors of one block in flight together: they must not zero each other. */
-static void subblock_parallel(int arg)
+CASE(subblock_parallel, "subblock-parallel")
 {
 	u32 bs = max(env.blksz, 1024U), per = min(bs / SECTOR, (u32)ENG_DEPTH);
 	size_t len = 256 * bs;
@@ -131,17 +131,12 @@ static void subblock_parallel(int arg)
 
 			/* into unwritten space, then over what was written */
 			for (int pass = 0; pass < 2; pass++) {
-				struct req reqs[ENG_DEPTH] = { };
-
-				for (u32 i = 0; i < per; i++) {
-					u64 off = base + i * SECTOR;
-
+				for (u64 off = base; off < base + per * SECTOR; off += SECTOR) {
 					fill(want + off, SECTOR, off + pass + e->kind - ENG_AIO);
-					reqs[i] = (struct req){ .write = true, .fd = fd, .off = off,
-								.len = SECTOR };
-					eng_prep(e, i, &reqs[i], want + off);
+					eng_add(e, (struct req){ .write = true, .fd = fd, .off = off,
+								 .len = SECTOR }, want + off);
 				}
-				CHECK_RUN(e, reqs, per);
+				CHECK_RUN(e);
 			}
 			CHECK_READ(e, fd, want + base, 2 * bs, base);
 		}
@@ -176,7 +171,7 @@ static void read_around(int fd, const u8 *want, u32 size, u8 *buf)
 }
 
 /* Reads at every kind of end of file */
-static void eof_reads(int arg)
+CASE(eof_reads, "eof-reads")
 {
 	u8 *want = xalloc(2 * MiB), *buf = xalloc(2 * MiB);
 
@@ -189,7 +184,7 @@ static void eof_reads(int arg)
 }
 
 /* The same on a file system that nobody can write to: make_tree() of run.py made the files. */
-static void read_only(int arg)
+CASE(read_only, "read-only")
 {
 	u8 *want = xalloc(2 * MiB), *buf = xalloc(2 * MiB);
 
@@ -213,9 +208,9 @@ static void read_only(int arg)
 }
 
 /* Appends of changing size, one after the other, then several in flight */
-static void append(int kind)
+CASE(append, "append", ONE_BUFFER)
 {
-	struct engine *e = eng_open(kind);
+	struct engine *e = eng_open(arg);
 	size_t len = 0, many = 4 * ENG_DEPTH;
 	u8 *want = xalloc(4 * MiB), *buf = xalloc(4 * MiB);
 	u64 rng = env.seed;
@@ -241,20 +236,17 @@ static void append(int kind)
 	 * XFS and exfat place an append at the size of the moment and move the size when the I/O is
 	 * done, so appends in flight together land on each other.
 	 */
-	if (kind < ENG_AIO || is_fs("xfs") || is_fs("exfat"))
+	if (arg < ENG_AIO || is_fs("xfs") || is_fs("exfat"))
 		return;
 
 	/* Each lands somewhere, and none on another */
 	fd = create("append-many", O_DIRECT | O_APPEND);
 	for (u32 round = 0; round < 4; round++) {
-		struct req reqs[ENG_DEPTH] = { };
-
 		for (u32 i = 0; i < ENG_DEPTH; i++) {
 			memset(buf, round * ENG_DEPTH + i + 1, 4096);
-			reqs[i] = (struct req){ .write = true, .fd = fd, .len = 4096 };
-			eng_prep(e, i, &reqs[i], buf);
+			eng_add(e, (struct req){ .write = true, .fd = fd, .len = 4096 }, buf);
 		}
-		CHECK_RUN(e, reqs, ENG_DEPTH);
+		CHECK_RUN(e);
 	}
 	CHECK_SIZE(fd, many * 4096);
 	read_all(fd, buf, many * 4096, 0);
@@ -268,7 +260,7 @@ static void append(int kind)
 }
 
 /* Writes beyond the end: what is skipped is zero, also inside the block that held the old end. */
-static void extend(int arg)
+CASE(extend, "extend")
 {
 	static const u32 sizes[] = { 0, 100, 512, 4096, 5000, 70000 };
 	static const u32 gaps[] = { 0, SECTOR, 3 * SECTOR, 4096, 32 * KiB };
@@ -308,7 +300,7 @@ static void extend(int arg)
 }
 
 /* Truncated inside a written block, then written directly behind the new end */
-static void tail_zero(int arg)
+CASE(tail_zero, "tail-zero")
 {
 	u32 bs = max(env.blksz, 1024U);
 	u8 *want = xalloc(64 * KiB);
@@ -328,7 +320,7 @@ static void tail_zero(int arg)
 	}
 }
 
-static void sync_writes(int arg)
+CASE(sync_writes, "sync-writes")
 {
 	static const struct {
 		const char *name;
@@ -385,7 +377,7 @@ static void sync_writes(int arg)
 }
 
 /* Big requests over many extents of all types, with and without a flush */
-static void fragments(int arg)
+CASE(fragments, "fragments")
 {
 	static const int flags[] = { 0, RWF_DSYNC, RWF_SYNC };
 	u32 bs = max(env.blksz, PAGE), blocks = 96;
@@ -416,7 +408,7 @@ static void fragments(int arg)
 }
 
 /* More segments than fit one bio, each as small and odd as the device permits */
-static void many_segments(int arg)
+CASE(many_segments, "many-segments")
 {
 	u32 align = env.mem_align, n = 1000;
 	size_t cap = 2 * MiB;
@@ -463,7 +455,7 @@ static void many_segments(int arg)
 }
 
 /* Larger than one bio can be, from memory in one piece */
-static void big_requests(int arg)
+CASE(big_requests, "big-requests")
 {
 	size_t len = 6 * MiB;
 	u8 *want = xalloc(len);
@@ -480,7 +472,7 @@ static void big_requests(int arg)
 }
 
 /* Positions that need more than 32 bits */
-static void far_offsets(int arg)
+CASE(far_offsets, "far-offsets")
 {
 	static const u64 offs[] = { (2ULL << 30) - 4096, (4ULL << 30) - 4096, (20ULL << 30) + 512 };
 	u8 *want = xalloc(64 * KiB), *zeros = xalloc(64 * KiB);
@@ -497,7 +489,7 @@ static void far_offsets(int arg)
 	unlink("far");
 }
 
-static void misaligned(int arg)
+CASE(misaligned, "misaligned")
 {
 	static const struct {
 		u32 off, len, shift;
@@ -536,7 +528,7 @@ static void misaligned(int arg)
 	}
 }
 
-static void zero_length(int arg)
+CASE(zero_length, "zero-length")
 {
 	u8 *want = xalloc(8192), *buf = xalloc(8192);
 	int fd = new_file("zero", want, 8192);
@@ -552,7 +544,7 @@ static void zero_length(int arg)
 }
 
 /* Direct I/O sees dirty pages and is seen through cached ones. */
-static void coherent(int arg)
+CASE(coherent, "coherent")
 {
 	size_t len = 1 * MiB;
 	u8 *want = xalloc(len), *map;
@@ -590,7 +582,7 @@ static void coherent(int arg)
  * afterwards, so it is polled, but a block of the second one is zeroed, which makes the file system
  * wait. Nobody polls then. C only gets out of that when the disk times out.
  */
-static void poll_wait(int arg)
+CASE(poll_wait, "poll-wait")
 {
 	u32 bs = max(env.blksz, 1024U);
 	u8 *want = xalloc(64 * KiB);
@@ -606,7 +598,7 @@ static void poll_wait(int arg)
 }
 
 /* A direct read leaves the cache alone, a direct write drops what it covers. */
-static void residency(int arg)
+CASE(residency, "residency")
 {
 	size_t len = 1 * MiB;
 	u8 *want = xalloc(len), vec[256];
@@ -636,7 +628,7 @@ static void residency(int arg)
 }
 
 /* The file is its own buffer. */
-static void self_mmap(int arg)
+CASE(self_mmap, "self-mmap")
 {
 	size_t len = 1 * MiB, half = len / 2, n = 64 * KiB, up = half + 128 * KiB;
 	u8 *want = xalloc(len);
@@ -678,7 +670,7 @@ static s64 nowait_write(int fd, void *buf, u64 off)
  * RWF_NOWAIT: what must be refused is refused, what is refused changes nothing, and what could be
  * done is done sooner or later (a lock that is busy or a time stamp that is due may refuse it).
  */
-static void nowait(int arg)
+CASE(nowait, "nowait")
 {
 	size_t len = 1 * MiB;
 	u8 *want = xalloc(2 * len), *buf = xalloc(len);
@@ -738,7 +730,7 @@ static void nowait(int arg)
 }
 
 /* splice(2) and sendfile(2) take what a direct read left in the pipe, up to the end of the file. */
-static void splice_read(int arg)
+CASE(splice_read, "splice")
 {
 	size_t len = 200 * KiB + 777, got = 0;
 	u8 *want = xalloc(MiB), *buf = xalloc(MiB);
@@ -767,7 +759,7 @@ static void splice_read(int arg)
 }
 
 /* A loop device hands its pages over as they are (bvec), with its own completion. */
-static void loop_device(int arg)
+CASE(loop_device, "loop-device")
 {
 	struct loop_config cfg = { .block_size = 512, .info.lo_flags = LO_FLAGS_DIRECT_IO };
 	size_t len = 4 * MiB;
@@ -822,7 +814,7 @@ static void loop_device(int arg)
 }
 
 /* Writes into shared extents: the other file keeps what it had. */
-static void reflink(int arg)
+CASE(reflink, "reflink")
 {
 	u32 bs = max(env.blksz, PAGE);
 	size_t len = 1 * MiB;
@@ -858,7 +850,7 @@ static void reflink(int arg)
 }
 
 /* RWF_ATOMIC: all of it or EINVAL. XFS does it with copy-on-write where the disk cannot. */
-static void atomic_writes(int arg)
+CASE(atomic_writes, "atomic")
 {
 	static const int flags[] = { RWF_ATOMIC, RWF_ATOMIC | RWF_DSYNC };
 	size_t len = 1 * MiB;
@@ -895,31 +887,3 @@ static void atomic_writes(int arg)
 	close(fd);
 	expect("atomic", want, len);
 }
-
-const struct test_case basic_cases[] = {
-	{ "holes", holes },
-	{ "unwritten", unwritten, PLAIN },
-	{ "subblock-parallel", subblock_parallel },
-	{ "eof-reads", eof_reads },
-	{ "read-only", read_only },
-	{ "append", append, ONE_BUFFER },
-	{ "extend", extend },
-	{ "tail-zero", tail_zero },
-	{ "sync-writes", sync_writes },
-	{ "fragments", fragments },
-	{ "many-segments", many_segments },
-	{ "big-requests", big_requests },
-	{ "far-offsets", far_offsets },
-	{ "misaligned", misaligned },
-	{ "zero-length", zero_length },
-	{ "coherent", coherent },
-	{ "residency", residency },
-	{ "self-mmap", self_mmap },
-	{ "nowait", nowait },
-	{ "splice", splice_read },
-	{ "loop-device", loop_device },
-	{ "reflink", reflink },
-	{ "atomic", atomic_writes },
-	{ "poll-wait", poll_wait },
-	{ }
-};

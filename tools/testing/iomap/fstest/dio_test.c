@@ -239,7 +239,7 @@ void check_file(const char *name, const void *want, size_t len)
 }
 
 /* After the file system was mounted anew: is everything that was kept still there? */
-static void remount(int arg)
+CASE(remount, "remount")
 {
 	char name[64];
 	int n = 0, bad = 0;
@@ -257,11 +257,6 @@ static void remount(int arg)
 		skip("no case kept a file");
 	CHECK(!bad, "%d of %d files changed", bad, n);
 }
-
-static const struct test_case own_cases[] = {
-	{ "remount", remount },
-	{ }
-};
 
 /* What a new file shows of the file system: is it encrypted, and does XFS set space aside for it? */
 static void look_at_new_file(void)
@@ -342,15 +337,24 @@ static void run_case(struct __test_metadata *t, struct __fixture_variant_metadat
 	fclose(manifest);
 }
 
+static struct test_case *cases, **last = &cases;
+
+void add_case(struct test_case *c)
+{
+	*last = c;
+	last = &c->next;
+}
+
 /* As TEST() does, but with a name that may have dashes, and an argument. */
-static void add_case(const struct test_case *from, const char *engine, int arg)
+static void add_test(const struct test_case *from, int arg, const char *dash, const char *member)
 {
 	struct test_case *c = malloc(sizeof(*c));
 	struct __test_metadata *t = calloc(1, sizeof(*t));
 	char name[64];
 
-	snprintf(name, sizeof(name), "%s%s%s", from->name, *engine ? "-" : "", engine);
-	*c = (struct test_case){ .fn = from->fn, .arg = arg };
+	snprintf(name, sizeof(name), "%s%s%s", from->name, dash, member);
+	*c = *from;
+	c->arg = arg;
 	t->name = strdup(name);
 	t->fn = run_case;
 	t->fixture = &_fixture_global;
@@ -362,17 +366,13 @@ static void add_case(const struct test_case *from, const char *engine, int arg)
 
 int main(int argc, char **argv)
 {
-	static const struct test_case *const tables[] = {
-		mix_cases, basic_cases, fault_cases, race_cases, error_cases, zone_cases, own_cases,
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
-		for (const struct test_case *c = tables[i]; c->name; c++) {
-			if (!c->engines)
-				add_case(c, "", c->arg);
-			for (u32 left = c->engines; left; left &= left - 1)
-				add_case(c, engine_names[__builtin_ctz(left)], __builtin_ctz(left));
-		}
+	for (const struct test_case *c = cases; c; c = c->next) {
+		if (!c->set)
+			add_test(c, 0, "", "");
+		for (int i = 0; i < 32; i++)
+			if (c->set & BIT(i))
+				add_test(c, i, "-", (c->names ?: engine_names)[i]);
+	}
 	env.dir = getenv("DIO_DIR");
 	if (env.dir)
 		setup();

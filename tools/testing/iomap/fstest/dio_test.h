@@ -75,18 +75,32 @@ static inline bool is_fs(const char *type)
 	return !strcmp(env.fstype, type);
 }
 
-/* A case, or one for each engine of a set: the name of the engine then follows, and is the argument. */
+/*
+ * A case, or one for each of a set (of engines, if it has no names of its own): the name of the
+ * member then follows that of the case, and its number is the argument.
+ */
 struct test_case {
 	const char *name;
+	u32 set;
+	const char *const *names;
 	void (*fn)(int arg);
-	u32 engines;
 	int arg;
+	struct test_case *next;
 };
 
-extern const struct test_case mix_cases[], basic_cases[], fault_cases[], race_cases[],
-	error_cases[], zone_cases[];
+/* CASE(function, name of the case[, set[, names]]) { ... } */
+#define CASE(function, ...)						\
+	static void function(int arg);					\
+	__attribute__((constructor)) static void add_##function(void)	\
+	{								\
+		static struct test_case c = { __VA_ARGS__, .fn = function };	\
+									\
+		add_case(&c);						\
+	}								\
+	static void function(int arg)
 
 /* dio_test.c */
+void add_case(struct test_case *c);
 extern const char *case_name;
 extern FILE *record;
 #define rec(fmt, ...)	fprintf(record, "%s\t" fmt "\n", case_name, ##__VA_ARGS__)
@@ -164,18 +178,6 @@ enum engine_kind {
 
 extern const char *const engine_names[ENG_NR];
 
-struct engine {
-	enum engine_kind kind;
-	const char *name;
-
-	/* private to engine.c */
-	u8 *arena[ENG_DEPTH], *buf;
-	struct iovec *iov[ENG_DEPTH];
-	bool registered[ENG_DEPTH];
-	io_context_t aio;
-	struct io_uring ring;
-};
-
 struct req {
 	bool write;
 	int fd;
@@ -188,10 +190,23 @@ struct req {
 	s64 res;		/* count or -errno */
 
 	/* private to engine.c */
-	u8 *arena;
-	int slot;
+	int slot;		/* which arena the segments lie in; -1 if in none */
 	struct iovec *iov;
 	int niov;
+};
+
+struct engine {
+	enum engine_kind kind;
+	const char *name;
+	struct req reqs[ENG_DEPTH];	/* the batch */
+
+	/* private to engine.c */
+	int n;
+	u8 *arena[ENG_DEPTH], *buf;
+	struct iovec *iov[ENG_DEPTH];
+	bool registered[ENG_DEPTH];
+	io_context_t aio;
+	struct io_uring ring;
 };
 
 struct engine *eng_open(enum engine_kind kind);
@@ -200,16 +215,18 @@ void eng_close(struct engine *e);
 struct engine *eng_next(struct engine *e, u32 set);
 #define for_each_engine(e, set)	for (struct engine *e = NULL; (e = eng_next(e, set)); )
 
-/* Lays out request i of a batch, with its data if that is to be written. */
-void eng_prep(struct engine *e, int i, struct req *r, const void *data);
-void req_get_data(const struct req *r, void *data, size_t len);
-/* What lies around the segments of a request must still be what eng_prep() put there. */
-void req_check_guards(const struct req *r);
-/* Runs a prepared batch and waits for all of it. */
-void eng_run(struct engine *e, struct req *reqs, int n);
+/* Lays out one more request of the batch, with its data if that is to be written. */
+struct req *eng_add(struct engine *e, struct req r, const void *data);
+/* Runs the batch and waits for all of it. */
+void eng_run(struct engine *e);
 /* The same, and each must do all of it. */
-void eng_check_run(const char *func, int line, struct engine *e, struct req *reqs, int n);
-#define CHECK_RUN(...)	eng_check_run(__func__, __LINE__, __VA_ARGS__)
+void eng_check_run(const char *func, int line, struct engine *e);
+#define CHECK_RUN(e)	eng_check_run(__func__, __LINE__, e)
+/* Runs copies of requests that were in a batch. */
+void eng_run_again(struct engine *e, struct req *reqs, int n);
+void req_get_data(const struct req *r, void *data, size_t len);
+/* What lies around the segments of a request must still be what eng_add() put there. */
+void req_check_guards(const struct engine *e, const struct req *r);
 /* One request from start to end, with the caller's buffer copied in or out. */
 s64 eng_write(struct engine *e, int fd, const void *buf, u32 len, u64 off, int rwf);
 s64 eng_read(struct engine *e, int fd, void *buf, u32 len, u64 off);

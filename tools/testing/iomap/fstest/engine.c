@@ -79,24 +79,24 @@ struct engine *eng_next(struct engine *e, u32 set)
  * Segments of odd size at odd places, as odd as the device permits: bios then end in the middle of
  * a block and the kernel has to trim them.
  */
-static void split(struct req *r, u64 *rng)
+static void split(struct req *r, u8 *arena)
 {
 	static const u32 caps[] = { 512, 4096, 64 * KiB, 1 * MiB };
 	u32 align = env.mem_align, left = r->len, pos = r->shift;
+	u64 rng = r->seed;
 
-	r->niov = 0;
 	while (left) {
-		u32 cap = caps[rnd_below(rng, ARRAY_SIZE(caps))];
-		u32 len = (rnd_below(rng, max(cap / align, 1U)) + 1) * align;
+		u32 cap = caps[rnd_below(&rng, ARRAY_SIZE(caps))];
+		u32 len = (rnd_below(&rng, max(cap / align, 1U)) + 1) * align;
 
 		if (len > left || r->niov == MAX_IOV - 1 || pos > ENG_MAX_IO)
 			len = left;
-		r->iov[r->niov++] = (struct iovec){ r->arena + pos, len };
+		r->iov[r->niov++] = (struct iovec){ arena + pos, len };
 		left -= len;
 		/* Adjoining segments, a small gap, or the next page */
-		switch (rnd_below(rng, 3)) {
+		switch (rnd_below(&rng, 3)) {
 		case 0: pos += len; break;
-		case 1: pos += len + (rnd_below(rng, max(512 / align, 1U)) + 1) * align; break;
+		case 1: pos += len + (rnd_below(&rng, max(512 / align, 1U)) + 1) * align; break;
 		default: pos = round_up(pos + len, PAGE); break;
 		}
 	}
@@ -112,30 +112,30 @@ static void register_arena(struct engine *e, int i)
 	e->registered[i] = true;
 }
 
-void eng_prep(struct engine *e, int i, struct req *r, const void *data)
+struct req *eng_add(struct engine *e, struct req req, const void *data)
 {
+	struct req *r = &e->reqs[e->n];
+	u8 *arena = e->arena[e->n];
 	const struct iovec *last;
-	u64 rng = r->seed;
 
-	if (is_fixed(e) && !e->registered[i])
-		register_arena(e, i);
-	r->arena = e->arena[i];
-	r->slot = i;
-	r->iov = e->iov[i];
+	if (is_fixed(e) && !e->registered[e->n])
+		register_arena(e, e->n);
+	*r = req;
+	r->slot = e->n;
+	r->iov = e->iov[e->n++];
 	r->vec = e->kind == ENG_VEC || (r->vec && !is_fixed(e) && e->kind != ENG_SYNC);
-	if (r->vec) {
-		split(r, &rng);
-	} else {
-		r->niov = 1;
-		r->iov[0] = (struct iovec){ r->arena + r->shift, r->len };
-	}
+	if (r->vec)
+		split(r, arena);
+	else
+		r->iov[r->niov++] = (struct iovec){ arena + r->shift, r->len };
 	last = &r->iov[r->niov - 1];
-	memset(r->arena, GUARD, (u8 *)last->iov_base + last->iov_len - r->arena + SECTOR);
+	memset(arena, GUARD, (u8 *)last->iov_base + last->iov_len - arena + SECTOR);
 
 	for (int k = 0; data && k < r->niov; k++) {
 		memcpy(r->iov[k].iov_base, data, r->iov[k].iov_len);
 		data += r->iov[k].iov_len;
 	}
+	return r;
 }
 
 void req_get_data(const struct req *r, void *data, size_t len)
@@ -149,9 +149,9 @@ void req_get_data(const struct req *r, void *data, size_t len)
 	}
 }
 
-void req_check_guards(const struct req *r)
+void req_check_guards(const struct engine *e, const struct req *r)
 {
-	u8 *pos = r->arena;
+	u8 *pos = e->arena[r->slot];
 
 	for (int i = 0; i < r->niov; i++) {
 		u8 *base = r->iov[i].iov_base;
@@ -212,7 +212,7 @@ static void run_uring(struct engine *e, struct req *reqs, int n)
 		struct req *r = &reqs[i];
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&e->ring);
 		/* The addresses of eng_raw() are outside of the registered buffers. */
-		bool fixed = is_fixed(e) && r->arena;
+		bool fixed = is_fixed(e) && r->slot >= 0;
 
 		io_uring_prep_rw(ops[fixed ? 2 : r->vec][r->write], sqe, r->fd,
 				 r->vec ? r->iov : r->iov->iov_base, r->vec ? r->niov : r->len,
@@ -234,7 +234,7 @@ static void run_uring(struct engine *e, struct req *reqs, int n)
 	}
 }
 
-void eng_run(struct engine *e, struct req *reqs, int n)
+void eng_run_again(struct engine *e, struct req *reqs, int n)
 {
 	for (int i = 0; i < n; i++)
 		reqs[i].res = -ENODATA;
@@ -249,6 +249,12 @@ void eng_run(struct engine *e, struct req *reqs, int n)
 								     r->rwf));
 }
 
+void eng_run(struct engine *e)
+{
+	eng_run_again(e, e->reqs, e->n);
+	e->n = 0;
+}
+
 static void moved_all(const char *func, int line, struct engine *e, bool write, u32 len, u64 off,
 		      s64 ret)
 {
@@ -257,33 +263,34 @@ static void moved_all(const char *func, int line, struct engine *e, bool write, 
 		       write ? "write" : "read", len, off, ret);
 }
 
-void eng_check_run(const char *func, int line, struct engine *e, struct req *reqs, int n)
+void eng_check_run(const char *func, int line, struct engine *e)
 {
-	eng_run(e, reqs, n);
-	for (struct req *r = reqs; r < reqs + n; r++)
+	int n = e->n;
+
+	eng_run(e);
+	for (struct req *r = e->reqs; r < e->reqs + n; r++)
 		moved_all(func, line, e, r->write, r->len, r->off, r->res);
 }
 
 s64 eng_write(struct engine *e, int fd, const void *buf, u32 len, u64 off, int rwf)
 {
-	struct req r = { .write = true, .fd = fd, .off = off, .len = len, .rwf = rwf,
-			 .seed = off + len };
+	struct req *r = eng_add(e, (struct req){ .write = true, .fd = fd, .off = off, .len = len,
+						 .rwf = rwf, .seed = off + len }, buf);
 
-	eng_prep(e, 0, &r, buf);
-	eng_run(e, &r, 1);
-	return r.res;
+	eng_run(e);
+	return r->res;
 }
 
 s64 eng_read(struct engine *e, int fd, void *buf, u32 len, u64 off)
 {
-	struct req r = { .fd = fd, .off = off, .len = len, .seed = off + len };
+	struct req *r = eng_add(e, (struct req){ .fd = fd, .off = off, .len = len,
+						 .seed = off + len }, NULL);
 
-	eng_prep(e, 0, &r, NULL);
-	eng_run(e, &r, 1);
-	req_check_guards(&r);
-	if (r.res > 0)
-		req_get_data(&r, buf, r.res);
-	return r.res;
+	eng_run(e);
+	req_check_guards(e, r);
+	if (r->res > 0)
+		req_get_data(r, buf, r->res);
+	return r->res;
 }
 
 void eng_check_write(const char *func, int line, struct engine *e, int fd, const void *buf,
@@ -304,9 +311,10 @@ void eng_check_read(const char *func, int line, struct engine *e, int fd, const 
 s64 eng_raw(struct engine *e, bool write, int fd, void *addr, u32 len, u64 off)
 {
 	struct iovec iov = { addr, len };
-	struct req r = { .write = write, .fd = fd, .off = off, .len = len, .iov = &iov, .niov = 1 };
+	struct req r = { .write = write, .fd = fd, .off = off, .len = len, .slot = -1, .iov = &iov,
+			 .niov = 1 };
 
-	eng_run(e, &r, 1);
+	eng_run_again(e, &r, 1);
 	return r.res;
 }
 

@@ -16,7 +16,8 @@
 #define ERR_SIZE	(2 * MiB)
 #define WRITE_SIZE	(1 * MiB)	/* a mapped and an unwritten half */
 
-enum method { INJECT, BADBLOCKS };
+enum method { INJECT, BADBLOCKS, NR_METHODS };
+static const char *const methods[] = { "inject", "badblocks" };
 
 /* What is broken now */
 static struct {
@@ -92,22 +93,18 @@ static void need(enum method m)
 /* Requests of 16 KiB in flight together, the first at r.off; one of them hits the bad sector. */
 static void check_batch(struct engine *e, struct req r, const void *data, u32 hit, int err)
 {
-	struct req reqs[ENG_DEPTH];
-
 	if (e->kind < ENG_AIO)
 		return;
 	r.len = 16 * KiB;
-	for (u32 q = 0; q < ENG_DEPTH; q++, r.off += 32 * KiB) {
-		reqs[q] = r;
-		eng_prep(e, q, &reqs[q], data);
-	}
-	eng_run(e, reqs, ENG_DEPTH);
+	for (u32 q = 0; q < ENG_DEPTH; q++, r.off += 32 * KiB)
+		eng_add(e, r, data);
+	eng_run(e);
 	for (u32 q = 0; q < ENG_DEPTH; q++)
-		CHECK(reqs[q].res == (q == hit ? -err : (s64)r.len),
-		      "%s: request %u of a batch: %lld", e->name, q, reqs[q].res);
+		CHECK(e->reqs[q].res == (q == hit ? -err : (s64)r.len),
+		      "%s: request %u of a batch: %lld", e->name, q, e->reqs[q].res);
 }
 
-static void read_errors(int m)
+CASE(read_errors, "read-error", BIT(NR_METHODS) - 1, methods)
 {
 	static const struct {
 		const char *status;
@@ -130,14 +127,14 @@ static void read_errors(int m)
 	u64 bad_off = 1 * MiB + 20 * KiB, sector;
 	int fd;
 
-	need(m);
+	need(arg);
 	fd = create("error", O_DIRECT);
 	fill(want, ERR_SIZE, 1);
 	write_all(fd, want, ERR_SIZE, 0);
 	sector = sector_of(fd, bad_off);
 
-	for (size_t i = 0; i < (m == INJECT ? ARRAY_SIZE(kinds) : 1); i++) {
-		break_disk(m, false, sector, 1, kinds[i].status);
+	for (size_t i = 0; i < (arg == INJECT ? ARRAY_SIZE(kinds) : 1); i++) {
+		break_disk(arg, false, sector, 1, kinds[i].status);
 		/* The other kinds of error differ in the number only. */
 		for_each_engine(e, i ? BIT(ENG_SYNC) | BIT(ENG_URING) : PLAIN) {
 			for (size_t t = 0; t < ARRAY_SIZE(v); t++) {
@@ -163,7 +160,7 @@ static void read_errors(int m)
 	check_file("error", want, ERR_SIZE);
 }
 
-static void write_errors(int m)
+CASE(write_errors, "write-error", BIT(NR_METHODS) - 1, methods)
 {
 	static const char *const places[] = { "mapped", "unwritten", "mapped-dsync",
 					      "unwritten-dsync" };
@@ -178,7 +175,7 @@ static void write_errors(int m)
 	};
 	u8 *want = xalloc(WRITE_SIZE), *buf = xalloc(WRITE_SIZE), *data = xalloc(WRITE_SIZE);
 
-	need(m);
+	need(arg);
 	for_each_engine(e, BIT(ENG_SYNC) | BIT(ENG_AIO) | BIT(ENG_URING_FIXED)) {
 		for (u32 place = 0; place < ARRAY_SIZE(places); place++) {
 			u64 off = (place & 1 ? WRITE_SIZE / 2 : 0) + 128 * KiB;
@@ -194,7 +191,7 @@ static void write_errors(int m)
 			write_all(fd, want, WRITE_SIZE / 2, 0);
 			xfallocate(fd, 0, WRITE_SIZE / 2, WRITE_SIZE / 2);
 			fill(data, WRITE_SIZE, place + 100);
-			break_disk(m, true, sector_of(fd, off), 1, "IOERR");
+			break_disk(arg, true, sector_of(fd, off), 1, "IOERR");
 
 			for (size_t t = 0; t < ARRAY_SIZE(v); t++) {
 				s64 ret;
@@ -242,11 +239,11 @@ static void write_errors(int m)
 }
 
 /* A write that fails behind the end of the file does not make it longer. */
-static void extend_errors(int m)
+CASE(extend_errors, "extend-error", BIT(NR_METHODS) - 1, methods)
 {
 	u8 *data = xalloc(MiB);
 
-	need(m);
+	need(arg);
 	if (is_fs("f2fs"))
 		skip("f2fs does not say where fallocated space is");
 	for_each_engine(e, PLAIN) {
@@ -259,7 +256,7 @@ static void extend_errors(int m)
 		write_all(fd, data, 64 * KiB, 0);
 		/* space behind the end, so that its place is known */
 		xfallocate(fd, FALLOC_FL_KEEP_SIZE, 0, MiB);
-		break_disk(m, true, sector_of(fd, 256 * KiB), 256, "IOERR");
+		break_disk(arg, true, sector_of(fd, 256 * KiB), 256, "IOERR");
 		ret = eng_write(e, fd, data, 64 * KiB, 256 * KiB, 0);
 		ANSWER(ret, ret == -EIO, "%s", e->name);
 		CHECK_SIZE(fd, 64 * KiB);
@@ -269,12 +266,3 @@ static void extend_errors(int m)
 		check_file("error-extend", data, 128 * KiB);
 	}
 }
-
-#define BOTH(name, fn)							\
-	{ name "-inject", fn, .arg = INJECT }, { name "-badblocks", fn, .arg = BADBLOCKS }
-const struct test_case error_cases[] = {
-	BOTH("read-error", read_errors),
-	BOTH("write-error", write_errors),
-	BOTH("extend-error", extend_errors),
-	{ }
-};

@@ -80,7 +80,7 @@ static void bad_request(struct engine *e, int fd, bool write, enum region region
 	munmap(got, NR_REGIONS * REGION);
 }
 
-static void fault_all(int arg)
+CASE(fault_all, "bad-buffer")
 {
 	static const u32 lens[] = { SECTOR, PAGE, 64 * KiB };
 	u8 *want = xalloc(NR_REGIONS * REGION);
@@ -106,7 +106,7 @@ static void fault_all(int arg)
 }
 
 /* The first pages are good, then one is not, then good ones again. */
-static void fault_middle(int arg)
+CASE(fault_middle, "bad-page-in-buffer")
 {
 	static const u32 holes[] = { 1, 3, 8, 15 };
 	u8 *want = xalloc(NR_REGIONS * REGION);
@@ -140,7 +140,7 @@ static void fault_middle(int arg)
 }
 
 /* A good segment, a bad one, a good one */
-static void fault_segment(int arg)
+CASE(fault_segment, "bad-segment")
 {
 	u8 *want = xalloc(NR_REGIONS * REGION), *buf = xalloc(64 * KiB);
 	void *none = xmap(-1, 64 * KiB, PROT_NONE);
@@ -177,7 +177,7 @@ static u64 free_bytes(void)
 }
 
 /* Writes until nothing is left. What was written stays, what is freed can be used again. */
-static void enospc(int arg)
+CASE(enospc, "enospc")
 {
 	size_t chunk = 1 * MiB, done = 0, cap = 96 * MiB;
 	u8 *data = xalloc(cap), *buf = xalloc(chunk), *safe = xalloc(chunk);
@@ -261,11 +261,3 @@ static void enospc(int arg)
 	close(safe_fd);
 	check_file("enospc-safe", safe, chunk);
 }
-
-const struct test_case fault_cases[] = {
-	{ "bad-buffer", fault_all },
-	{ "bad-page-in-buffer", fault_middle },
-	{ "bad-segment", fault_segment },
-	{ "enospc", enospc },
-	{ }
-};

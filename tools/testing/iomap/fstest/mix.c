@@ -106,32 +106,31 @@ static void op_direct(struct mix *m)
 	/* A polled write of less may wait for itself: see poll_wait(). */
 	bool whole = (n > 1 && buffered) || kind == ENG_URING_POLL;
 	u32 unit = whole ? max(env.blksz, PAGE) : SECTOR;
-	struct req reqs[ENG_DEPTH] = { }, retry[ENG_DEPTH], *end = reqs + n, *r;
+	struct req *reqs = m->eng->reqs, *end = reqs + n, *r, retry[ENG_DEPTH];
 	int again = 0;
 
 	if (slot < unit)
 		return;
-	for (r = reqs; r < end; r++) {
+	for (int i = 0; i < n; i++) {
 		u64 within = rnd_below(&m->rng, slot / unit) * unit;
+		struct req new = { .fd = m->dfd, .off = i * slot + within };
 
-		r->fd = m->dfd;
-		r->write = style == 2 ? rnd_below(&m->rng, 2) : (u64)style;
-		r->off = (r - reqs) * slot + within;
-		r->len = pick_len(m, unit, slot - within);
-		r->shift = rnd_below(&m->rng, PAGE / env.mem_align) * env.mem_align;
-		r->vec = !rnd_below(&m->rng, 3);
-		r->seed = rnd_next(&m->rng);
+		new.write = style == 2 ? rnd_below(&m->rng, 2) : (u64)style;
+		new.len = pick_len(m, unit, slot - within);
+		new.shift = rnd_below(&m->rng, PAGE / env.mem_align) * env.mem_align;
+		new.vec = !rnd_below(&m->rng, 3);
+		new.seed = rnd_next(&m->rng);
 		switch (rnd_below(&m->rng, 16)) {
-		case 0 ... 2: r->rwf = RWF_NOWAIT; break;
-		case 3: r->rwf = r->write ? RWF_DSYNC : 0; break;
-		case 4: r->rwf = r->write ? RWF_SYNC : 0; break;
-		case 5: r->rwf = kind <= ENG_VEC ? RWF_HIPRI : 0; break;
+		case 0 ... 2: new.rwf = RWF_NOWAIT; break;
+		case 3: new.rwf = new.write ? RWF_DSYNC : 0; break;
+		case 4: new.rwf = new.write ? RWF_SYNC : 0; break;
+		case 5: new.rwf = kind <= ENG_VEC ? RWF_HIPRI : 0; break;
 		}
-		if (r->write)
-			fill(m->tmp, r->len, r->seed);
-		eng_prep(m->eng, r - reqs, r, r->write ? m->tmp : NULL);
+		if (new.write)
+			fill(m->tmp, new.len, new.seed);
+		eng_add(m->eng, new, new.write ? m->tmp : NULL);
 	}
-	eng_run(m->eng, reqs, n);
+	eng_run(m->eng);
 
 	for (r = reqs; r < end; r++) {
 		/* A defect of the C code: see poll_wait(). Again, without polling. */
@@ -145,7 +144,7 @@ static void op_direct(struct mix *m)
 		}
 	}
 	if (again)
-		eng_run(m->eng, retry, again);
+		eng_run_again(m->eng, retry, again);
 	for (int i = 0; i < again; i++)
 		reqs[retry[i].slot].res = retry[i].res;
 
@@ -163,7 +162,7 @@ static void op_direct(struct mix *m)
 			continue;
 		CHECK(r->res == want, "op %d: direct read of %u at %llu: %lld, not %lld", m->op,
 		      r->len, r->off, r->res, want);
-		req_check_guards(r);
+		req_check_guards(m->eng, r);
 		req_get_data(r, m->tmp, want);
 		check_range(m, "direct read", m->tmp, r->off, want);
 		rec("%d: read off=%llu len=%u -> %lld %016llx", m->op, r->off, r->len, r->res,
@@ -278,10 +277,10 @@ static void op_clone(struct mix *m)
 	m->clone_hash = hash(m->data, m->size);
 }
 
-static void mix(int kind)
+CASE(mix, "mix", PLAIN | BIT(ENG_URING_POLL))
 {
 	int nops = max(160 * env.scale / 100, 20U);
-	struct mix m = { .eng = eng_open(kind), .rng = env.seed * 1000 + kind,
+	struct mix m = { .eng = eng_open(arg), .rng = env.seed * 1000 + arg,
 			 .data = xalloc(MIX_MAX), .tmp = xalloc(MIX_MAX) };
 
 	snprintf(m.clone, sizeof(m.clone), "%s.clone", case_name);
@@ -289,7 +288,7 @@ static void mix(int kind)
 	m.dfd = xopen(case_name, O_RDWR | O_DIRECT);
 	m.map = xmap(m.bfd, MIX_MAX, PROT_READ | PROT_WRITE);
 
-	if (kind == ENG_URING_POLL) {
+	if (arg == ENG_URING_POLL) {
 		write_all(m.dfd, m.tmp, PAGE, 0);
 		model_write(&m, 0, m.tmp, PAGE);
 		/* The disk gets a copy of what the block layer encrypts. C polls for the original. */
@@ -322,7 +321,7 @@ static void mix(int kind)
 		CHECK(file_size(m.bfd) == m.size, "op %d: size %llu, not %llu", m.op,
 		      file_size(m.bfd), m.size);
 	}
-	if (kind == ENG_URING_POLL)
+	if (arg == ENG_URING_POLL)
 		set_io_timeout("30000");
 	check_file(case_name, m.data, m.size);
 	rec("end: size=%llu %016llx", m.size, hash(m.data, m.size));
@@ -336,8 +335,3 @@ static void mix(int kind)
 	CHECK(write_str("/proc/sys/vm/drop_caches", "1"), "drop_caches: %s", strerror(errno));
 	check_file(case_name, m.data, m.size);
 }
-
-const struct test_case mix_cases[] = {
-	{ "mix", mix, PLAIN | BIT(ENG_URING_POLL) },
-	{ }
-};

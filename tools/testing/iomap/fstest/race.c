@@ -80,19 +80,17 @@ static void write_direct(struct racer *r, u32 i)
 {
 	u32 unit = env.strict ? SECTOR : max(env.blksz, PAGE);
 	int n = r->kind < ENG_AIO ? 1 : 4;
-	struct req reqs[ENG_DEPTH] = { };
 
 	for (int k = 0; k < n; k++) {
 		u64 off;
 		u32 len;
 
 		pick(r, unit, rnd_below(&r->rng, 4) ? 8 * KiB : 128 * KiB, &off, &len);
-		reqs[k] = (struct req){ .write = true, .fd = r->fd, .off = off, .len = len,
-					.vec = k & 1, .seed = i };
 		stamp(r->buf, off, len, i * 16 + r->id);
-		eng_prep(r->e, k, &reqs[k], r->buf);
+		eng_add(r->e, (struct req){ .write = true, .fd = r->fd, .off = off, .len = len,
+					    .vec = k & 1, .seed = i }, r->buf);
 	}
-	CHECK_RUN(r->e, reqs, n);
+	CHECK_RUN(r->e);
 }
 
 static void read_some(struct racer *r, u32 i)
@@ -254,7 +252,7 @@ static void check_settled(bool dirty)
 }
 
 /* Writes of all kinds against reads of all kinds; the size does not change. */
-static void race_readers(int arg)
+CASE(race_readers, "race-readers")
 {
 	struct racer racers[] = {
 		{ &direct_writer, ENG_SYNC }, { &direct_writer, ENG_AIO },
@@ -279,7 +277,7 @@ static void race_readers(int arg)
 		skip("ran, but btrfs frees blocks under readers: only what is there in the end is checked");
 }
 
-static void race_truncate(int arg)
+CASE(race_truncate, "race-truncate")
 {
 	struct racer racers[] = {
 		{ &direct_writer, ENG_VEC }, { &direct_writer, ENG_URING }, { &truncater },
@@ -303,7 +301,7 @@ static void race_truncate(int arg)
  * Buffered writes to what is being written directly: nobody promises which of the two wins, but
  * each word comes from one of them, and the kernel survives it.
  */
-static void race_buffered_writer(int arg)
+CASE(race_buffered_writer, "race-buffered-writer")
 {
 	struct racer racers[] = {
 		{ &direct_writer, ENG_SYNC }, { &direct_writer, ENG_AIO }, { &buffered_writer },
@@ -323,7 +321,7 @@ static void race_buffered_writer(int arg)
 }
 
 /* The implementation changes all the time: a request stays with the one that began it. */
-static void race_flip(int arg)
+CASE(race_flip, "flip")
 {
 	struct racer racers[] = {
 		{ &direct_writer, ENG_SYNC }, { &direct_writer, ENG_AIO },
@@ -338,7 +336,7 @@ static void race_flip(int arg)
 }
 
 /* Asynchronous writes to a file that is in the page cache complete through a work item. */
-static void cached_async(int arg)
+CASE(cached_async, "cached-async")
 {
 	u32 u = max(env.blksz, PAGE);
 	u8 *want = xalloc(RACE_SIZE), *buf = xalloc(RACE_SIZE);
@@ -353,20 +351,17 @@ static void cached_async(int arg)
 		fd = xopen("race", O_RDWR | O_DIRECT);
 		bfd = xopen("race", O_RDONLY);
 		for (u32 i = 0; i < rounds(12); i++) {
-			struct req reqs[ENG_DEPTH] = { };
-
 			/* Only a page at the end, or all of it */
 			read_all(bfd, buf, i & 1 ? 4096 : RACE_SIZE, i & 1 ? RACE_SIZE - 4096 : 0);
 			for (u32 q = 0; q < ENG_DEPTH; q++) {
 				u32 len = (rnd_below(&rng, 8) + 1) * u;
 				u64 off = q * slot + rnd_below(&rng, (slot - len) / u) * u;
 
-				reqs[q] = (struct req){ .write = true, .fd = fd, .off = off,
-							.len = len };
 				stamp(want + off, off, len, i + 1);
-				eng_prep(e, q, &reqs[q], want + off);
+				eng_add(e, (struct req){ .write = true, .fd = fd, .off = off,
+							 .len = len }, want + off);
 			}
-			CHECK_RUN(e, reqs, ENG_DEPTH);
+			CHECK_RUN(e);
 			CHECK_BYTES(bfd, want, RACE_SIZE, 0);
 		}
 		close(fd);
@@ -374,12 +369,3 @@ static void cached_async(int arg)
 	}
 	check_file("race", want, RACE_SIZE);
 }
-
-const struct test_case race_cases[] = {
-	{ "race-readers", race_readers },
-	{ "race-truncate", race_truncate },
-	{ "race-buffered-writer", race_buffered_writer },
-	{ "cached-async", cached_async },
-	{ "flip", race_flip },
-	{ }
-};

@@ -11,7 +11,7 @@ static void write_zone(struct engine *e, int fd, const u8 *want, u32 len, u64 of
 }
 
 /* A sequential zone is written where its file ends, and nowhere else. */
-static void sequential(int arg)
+CASE(sequential, "zone-sequential")
 {
 	size_t cap = 4 * MiB;
 	u8 *want = xalloc(cap), *buf = xalloc(cap);
@@ -37,16 +37,10 @@ static void sequential(int arg)
 				CHECK_SIZE(fd, pos);
 			}
 			/* Requests in flight together, in the order of the zone */
-			if (e->kind == ENG_AIO) {
-				struct req reqs[ENG_DEPTH];
-
-				for (u32 i = 0; i < ENG_DEPTH; i++, pos += bs) {
-					reqs[i] = (struct req){ .write = true, .fd = fd,
-								.off = pos, .len = bs };
-					eng_prep(e, i, &reqs[i], want + pos);
-				}
-				CHECK_RUN(e, reqs, ENG_DEPTH);
-			}
+			for (u32 i = 0; e->kind == ENG_AIO && i < ENG_DEPTH; i++, pos += bs)
+				eng_add(e, (struct req){ .write = true, .fd = fd, .off = pos,
+							 .len = bs }, want + pos);
+			CHECK_RUN(e);
 			for (int i = 0; i < 3; i++) {
 				const u64 offs[] = { 0, pos + bs, pos };
 				const u32 lens[] = { bs, bs, bs / 2 };
@@ -69,7 +63,7 @@ static void sequential(int arg)
 }
 
 /* A conventional zone is written anywhere, but never beyond its end. */
-static void conventional(int arg)
+CASE(conventional, "zone-conventional")
 {
 	int fd = xopen("cnv/0", O_RDWR | O_DIRECT), bfd = xopen("cnv/0", O_RDWR);
 	u64 len = file_size(fd), rng = env.seed;
@@ -98,9 +92,3 @@ static void conventional(int arg)
 	close(fd);
 	check_file("cnv/0", want, len);
 }
-
-const struct test_case zone_cases[] = {
-	{ "zone-sequential", sequential },
-	{ "zone-conventional", conventional },
-	{ }
-};
