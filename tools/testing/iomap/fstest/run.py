@@ -261,93 +261,169 @@ NULL_BLK: dict[str, dict[str, int]] = {
 }
 
 
-class Devices:
-    """Disks in memory. What is on them stays, so that stale data can be noticed."""
+def make_null_blk(kind: str) -> str:
+    disk = f"nullb{list(NULL_BLK).index(kind)}"
+    os.mkdir(f"{NULLB}/{disk}")
+    attrs = {"size": DEV_MIB, "blocksize": 512, "memory_backed": 1, "submit_queues": 2,
+             "poll_queues": 1, "irqmode": 1}
+    for attr, value in (attrs | NULL_BLK[kind] | {"power": 1}).items():
+        write(f"{NULLB}/{disk}/{attr}", value)
+    return disk
 
-    def __init__(self, override: str | None = None) -> None:
-        self.override = override
-        self.disks: dict[str, str] = {}
 
-    def get(self, kind: str) -> str:
-        if self.override:
-            return self.override
-        if kind not in self.disks:
-            disk = self.disks[kind] = self.make(kind)
-            # null_blk makes a page of its memory when it is first written to. A polled write may
-            # be carried out under RCU, and lockdep finds that it must not sleep.
-            if not kind.startswith("zone"):
-                self.dirty(disk, DEV_MIB if kind in NULL_BLK else DIRTY_MIB)
-        return self.disks[kind]
+def make_scsi() -> str:
+    """Completes late, by a timer, and has atomic writes: see the parameters in guest.sh."""
+    write(f"{SCSI}/ndelay", 20000)
+    write(f"{SCSI}/fake_rw", 0)
+    write(f"{SCSI}/add_host", 1)
+    return scsi_disk(f"{SCSI}/adapter*")
 
-    @staticmethod
-    def make(kind: str) -> str:
-        needs = {"ram": ("/sys/block/ram0", "CONFIG_BLK_DEV_RAM"), "scsi": (SCSI, "CONFIG_SCSI_DEBUG"),
-                 "protected": (TARGET, "CONFIG_TARGET_CORE")}
-        path, option = needs.get(kind, (NULLB, "CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS"))
-        if not os.path.exists(path):
-            raise Failure(f"{path} is missing: {option}")
-        if kind == "ram":
-            return "ram0"
-        if kind == "scsi":
-            return Devices.make_scsi()
-        if kind == "protected":
-            return Devices.make_protected()
-        disk = f"nullb{list(NULL_BLK).index(kind)}"
-        os.mkdir(f"{NULLB}/{disk}")
-        attrs = {"size": DEV_MIB, "blocksize": 512, "memory_backed": 1, "submit_queues": 2,
-                 "poll_queues": 1, "irqmode": 1}
-        for attr, value in (attrs | NULL_BLK[kind] | {"power": 1}).items():
-            write(f"{NULLB}/{disk}/{attr}", value)
-        wait_for(lambda: os.path.exists(f"/dev/{disk}"), f"/dev/{disk} did not appear")
-        return disk
 
-    @staticmethod
-    def make_scsi() -> str:
-        """Completes late, by a timer, and has atomic writes: see the parameters in guest.sh."""
-        write(f"{SCSI}/ndelay", 20000)
-        write(f"{SCSI}/fake_rw", 0)
-        write(f"{SCSI}/add_host", 1)
-        return Devices.scsi_disk(f"{SCSI}/adapter*")
+def make_protected() -> str:
+    """A RAM disk of the SCSI target, which has and checks protection information of type 1."""
+    disk, port = f"{TARGET}/core/rd_mcp_0/protected", f"{TARGET}/loopback/naa.5001405000000001/tpgt_1"
+    os.makedirs(disk)
+    write(f"{disk}/control", f"rd_pages={DEV_MIB * MIB // mmap.PAGESIZE}")
+    write(f"{disk}/enable", 1)
+    write(f"{disk}/attrib/pi_prot_type", 1)
+    os.makedirs(port)
+    write(f"{port}/nexus", "naa.5001405000000002")
+    os.mkdir(f"{port}/lun/lun_0")
+    os.symlink(disk, f"{port}/lun/lun_0/protected")
+    return scsi_disk("/sys/bus/tcm_loop_bus/devices/*")
 
-    @staticmethod
-    def make_protected() -> str:
-        """A RAM disk of the SCSI target, which has and checks protection information of type 1."""
-        disk, port = f"{TARGET}/core/rd_mcp_0/protected", f"{TARGET}/loopback/naa.5001405000000001/tpgt_1"
-        os.makedirs(disk)
-        write(f"{disk}/control", f"rd_pages={DEV_MIB * MIB // mmap.PAGESIZE}")
-        write(f"{disk}/enable", 1)
-        write(f"{disk}/attrib/pi_prot_type", 1)
-        os.makedirs(port)
-        write(f"{port}/nexus", "naa.5001405000000002")
-        os.mkdir(f"{port}/lun/lun_0")
-        os.symlink(disk, f"{port}/lun/lun_0/protected")
-        return Devices.scsi_disk("/sys/bus/tcm_loop_bus/devices/*")
 
-    @staticmethod
-    def scsi_disk(adapter: str) -> str:
-        path = wait_for(lambda: glob.glob(f"{adapter}/host*/target*/*/block/sd*"),
-                        f"no disk appeared in {adapter}")[0]
-        disk = os.path.basename(path)
-        wait_for(lambda: os.path.exists(f"/dev/{disk}"), f"/dev/{disk} did not appear")
-        return disk
+def scsi_disk(adapter: str) -> str:
+    found = wait_for(lambda: glob.glob(f"{adapter}/host*/target*/*/block/sd*"), f"no disk appeared in {adapter}")
+    return os.path.basename(found[0])
 
-    @staticmethod
-    def dirty(disk: str, mib: int) -> None:
-        """Where the first files will be; later ones find what others left."""
-        # Not through the page cache, which would take as long again.
-        chunk = mmap.mmap(-1, MIB)
-        chunk.write(b"\xdb" * MIB)
-        fd = os.open(f"/dev/{disk}", os.O_WRONLY | os.O_DIRECT)
-        for _ in range(mib):
-            os.write(fd, chunk)
-        os.fsync(fd)
+
+@functools.cache
+def make_disk(kind: str) -> str:
+    """A disk in memory. What is on it stays, so that stale data can be noticed."""
+    makers: dict[str, tuple[str, str, Callable[[], str]]] = {
+        "ram": ("/sys/block/ram0", "CONFIG_BLK_DEV_RAM", lambda: "ram0"),
+        "scsi": (SCSI, "CONFIG_SCSI_DEBUG", make_scsi),
+        "protected": (TARGET, "CONFIG_TARGET_CORE", make_protected),
+    }
+    null_blk = NULLB, "CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS", lambda: make_null_blk(kind)
+    path, option, make = makers.get(kind, null_blk)
+    if not os.path.exists(path):
+        raise Failure(f"{path} is missing: {option}")
+    disk = make()
+    wait_for(lambda: os.path.exists(f"/dev/{disk}"), f"/dev/{disk} did not appear")
+    if "size" in NULL_BLK.get(kind, {}):
+        return disk     # zones, which are written in order, or the numbered sectors of the sample
+    # Not through the page cache, which would take as long again.
+    chunk = mmap.mmap(-1, MIB)
+    chunk.write(b"\xdb" * MIB)
+    fd = os.open(f"/dev/{disk}", os.O_WRONLY | os.O_DIRECT)
+    # Where the first files will be; later ones find what others left. null_blk makes a page of its
+    # memory when it is first written to: a polled write may be carried out under RCU, and lockdep
+    # finds that it must not sleep.
+    for _ in range(DEV_MIB if kind in NULL_BLK else DIRTY_MIB):
+        os.write(fd, chunk)
+    os.fsync(fd)
+    os.close(fd)
+    return disk
+
+
+def pins() -> int:
+    """How many pages are pinned for I/O?"""
+    stat = dict(line.split() for line in read("/proc/vmstat").splitlines())
+    return int(stat["nr_foll_pin_acquired"]) - int(stat["nr_foll_pin_released"])
+
+
+def check_pins(at_start: int) -> None:
+    """Every page that was pinned for I/O is let go again, if with a delay."""
+    for _ in range(100):
+        left = pins() - at_start
+        if left <= 0:
+            return
+        time.sleep(0.1)
+    raise Failure(f"{left} pages are still pinned")
+
+
+def set_impl(impl: str) -> None:
+    if os.path.exists(SWITCH):
+        write(SWITCH, impl)
+        now = read(SWITCH).strip()
+        if now != impl:
+            raise Failure(f"{SWITCH} says {now!r} after {impl!r} was written")
+
+
+def mount(config: Config, disk: str) -> None:
+    os.makedirs(MNT, exist_ok=True)
+    options = ["-o", config.options] if config.options else []
+    command("mount", "-t", config.fstype, *options, f"/dev/{disk}", MNT)
+
+
+def umount() -> None:
+    """io_uring and aio let go of their files a little after their process is gone."""
+    for _ in range(100):
+        with contextlib.suppress(Failure):
+            return command("umount", MNT)
+        time.sleep(0.1)
+    return command("umount", MNT)
+
+
+def fio() -> None:
+    name = f"{MNT}/fio"
+    command("fio", "--name=verify", f"--filename={name}", "--size=2m", "--rw=randrw",
+            "--bssplit=512/20:4k/50:64k/30", "--ioengine=io_uring", "--iodepth=16",
+            "--direct=1", "--verify=crc32c", "--verify_fatal=1", "--randseed=7",
+            "--thread", "--fallocate=posix", "--output-format=terse",
+            "--do_verify=1", "--verify_backlog=64", "--verify_state_save=0", "--unlink=1")
+
+
+def read_bios(line: str) -> dict[str, int]:
+    """What the sample module says, as numbers by name."""
+    fd = os.open("/dev/rust-bio-read", os.O_RDWR)
+    try:
+        os.write(fd, line.encode() + b"\n")
+        said = os.read(fd, 4096).decode()
+    finally:
         os.close(fd)
+    return {k: int(v) for k, v in (word.split("=") for word in said.split())}
+
+
+def sample() -> None:
+    """The sample module reads a disk of numbered sectors, whose bios end in interrupts."""
+    disk = make_disk("null-sample")
+    sectors = 16 * MIB // 512
+    with open(f"/dev/{disk}", "wb") as f:
+        for n in range(sectors):
+            f.write(n.to_bytes(8, "little").ljust(512, b"\xdb"))
+
+    def read_all(depth: int, **more: int) -> None:
+        want = {"bios": sectors // 8, "failed": 0, "wrong": 0} | more
+        got = read_bios(f"/dev/{disk} {depth}")
+        iops = got.pop("iops", 0)
+        if got != want or iops < 1:
+            raise Failure(f"{depth} in flight: {got}, not {want}; {iops} IOPS")
+
+    for depth in (1, 16, 1024):
+        read_all(depth)
+    with open(f"/dev/{disk}", "r+b") as wrong:
+        for n in (1000, 1001, sectors - 1):
+            wrong.seek(n * 512)
+            wrong.write(b"\xdb" * 8)
+    read_all(7, wrong=3)
+    write(f"{NULLB}/{disk}/badblocks", "+2000-2015")
+    read_all(7, wrong=3, failed=2)
+    for line, error in ((f"/dev/{disk} 0", errno.EINVAL), (f"/dev/{disk}", errno.EINVAL),
+                        ("/dev/nothing 1", errno.ENOENT), ("/dev/null 1", errno.ENOTBLK)):
+        try:
+            read_bios(line)
+            raise Failure(f"'{line}' was accepted")
+        except OSError as e:
+            if e.errno != error:
+                raise Failure(f"'{line}': {e}") from None
 
 
 class Runner:
-    def __init__(self, args: argparse.Namespace, devices: Devices) -> None:
+    def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
-        self.devices = devices
         self.out = os.path.abspath(args.out)
         os.makedirs(self.out, exist_ok=True)
         self.log = open(f"{self.out}/results.jsonl", "w", encoding="utf-8")  # noqa: SIM115
@@ -355,7 +431,7 @@ class Runner:
         self.seen: dict[str, str] = {}
         self.why: dict[str, str] = {}
         open(f"{self.out}/dio_test.log", "w", encoding="utf-8").close()
-        self.pins_at_start = self.pins()
+        self.pins_at_start = pins()
         self.callers: dict[tuple[str, str], str] = {}
 
     def put(self, **fields: Any) -> None:
@@ -383,37 +459,16 @@ class Runner:
         else:
             self.result(name, "pass", "".join(say), int((time.monotonic() - began) * 1000))
 
-    @staticmethod
-    def set_impl(impl: str) -> None:
-        if os.path.exists(SWITCH):
-            write(SWITCH, impl)
-            now = read(SWITCH).strip()
-            if now != impl:
-                raise Failure(f"{SWITCH} says {now!r} after {impl!r} was written")
-
-    def mount(self, config: Config, disk: str) -> None:
-        os.makedirs(MNT, exist_ok=True)
-        options = ["-o", config.options] if config.options else []
-        command("mount", "-t", config.fstype, *options, f"/dev/{disk}", MNT)
-
-    def umount(self) -> None:
-        """io_uring and aio let go of their files a little after their process is gone."""
-        for _ in range(100):
-            with contextlib.suppress(Failure):
-                return command("umount", MNT)
-            time.sleep(0.1)
-        return command("umount", MNT)
-
     def prepare(self, config: Config) -> str:
         if config.knob:
             write(config.knob, 1)
-        disk = self.devices.get(config.device)
+        disk: str = self.args.disk or make_disk(config.device)
         write(f"/sys/block/{disk}/queue/stable_writes", int(config.stable_writes))
         if config.fstype == "erofs":
             make_tree(TREE)
         mkfs = FILE_SYSTEMS[config.fstype][0]
         command(*shlex.split(mkfs.format(fstype=config.fstype, how=config.how, disk=f"/dev/{disk}")))
-        self.mount(config, disk)
+        mount(config, disk)
         return disk
 
     def dio_test(self, config: Config, impl: str, disk: str, cases: list[str]) -> None:
@@ -463,19 +518,6 @@ class Runner:
     def record(self, config: str, impl: str) -> str:
         return f"{self.out}/{config}.{impl}.record"
 
-    @staticmethod
-    def fio() -> None:
-        name = f"{MNT}/fio"
-        try:
-            command("fio", "--name=verify", f"--filename={name}", "--size=2m", "--rw=randrw",
-                    "--bssplit=512/20:4k/50:64k/30", "--ioengine=io_uring", "--iodepth=16",
-                    "--direct=1", "--verify=crc32c", "--verify_fatal=1", "--randseed=7",
-                    "--thread", "--fallocate=posix", "--output-format=terse",
-                    "--do_verify=1", "--verify_backlog=64", "--verify_state_save=0")
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
-
     def which_impl(self, config: Config, impl: str) -> str:
         """Does what the switch says really answer? A trace point names the function that asked
         the file system for a mapping: it is another one in each implementation."""
@@ -501,21 +543,6 @@ class Runner:
             raise Failure(f"{caller} answers for both implementations")
         return caller
 
-    @staticmethod
-    def pins() -> int:
-        """How many pages are pinned for I/O?"""
-        stat = dict(line.split() for line in read("/proc/vmstat").splitlines())
-        return int(stat["nr_foll_pin_acquired"]) - int(stat["nr_foll_pin_released"])
-
-    def check_pins(self) -> None:
-        """Every page that was pinned for I/O is let go again, if with a delay."""
-        for _ in range(100):
-            left = self.pins() - self.pins_at_start
-            if left <= 0:
-                return
-            time.sleep(0.1)
-        raise Failure(f"{left} pages are still pinned")
-
     def config(self, config: Config, impl: str, cases: list[str]) -> None:
         prefix = f"{config.name}/{impl}"
         for path in (self.record(config.name, impl), f"{self.out}/manifest"):
@@ -523,7 +550,7 @@ class Runner:
                 os.unlink(path)
         self.put(start=f"{prefix}/setup")
         try:
-            self.set_impl("c" if impl == "c" else "rust")
+            set_impl("c" if impl == "c" else "rust")
             disk = self.prepare(config)
         except (Failure, OSError) as e:
             self.result(f"{prefix}/setup", "fail", str(e))
@@ -538,15 +565,15 @@ class Runner:
                 self.dio_test(config, impl, disk, mine)
             if "fio-verify" in cases:
                 with self.test(f"{prefix}/fio-verify"):
-                    self.fio()
-            self.umount()
+                    fio()
+            umount()
             if "remount" in cases:
-                self.mount(config, disk)
+                mount(config, disk)
                 self.dio_test(config, impl, disk, ["remount"])
-                self.umount()
+                umount()
             if "pins" in cases:
                 with self.test(f"{prefix}/pins"):
-                    self.check_pins()
+                    check_pins(self.pins_at_start)
             if "fsck" in cases:
                 with self.test(f"{prefix}/fsck"):
                     command(*FILE_SYSTEMS[config.fstype][1].split(), f"/dev/{disk}")
@@ -559,50 +586,6 @@ class Runner:
         n = {k: self.counts[k] - before[k] for k in before}
         print(f"@@ fstest: {prefix}: {n['pass']} passed, {n['fail']} failed, "
               f"{n['skip']} skipped", flush=True)
-
-    def sample(self) -> None:
-        """The sample module reads a disk of numbered sectors, whose bios end in interrupts."""
-        disk = self.devices.make("null-sample")
-        sectors = 16 * MIB // 512
-        with open(f"/dev/{disk}", "wb") as f:
-            for n in range(sectors):
-                f.write(n.to_bytes(8, "little").ljust(512, b"\xdb"))
-
-        def read_all(depth: int, **more: int) -> None:
-            want = {"bios": sectors // 8, "failed": 0, "wrong": 0} | more
-            got = self.read_bios(f"/dev/{disk} {depth}")
-            iops = got.pop("iops", 0)
-            if got != want or iops < 1:
-                raise Failure(f"{depth} in flight: {got}, not {want}; {iops} IOPS")
-
-        for depth in (1, 16, 1024):
-            read_all(depth)
-        with open(f"/dev/{disk}", "r+b") as wrong:
-            for n in (1000, 1001, sectors - 1):
-                wrong.seek(n * 512)
-                wrong.write(b"\xdb" * 8)
-        read_all(7, wrong=3)
-        write(f"{NULLB}/{disk}/badblocks", "+2000-2015")
-        read_all(7, wrong=3, failed=2)
-        for line, error in ((f"/dev/{disk} 0", errno.EINVAL), (f"/dev/{disk}", errno.EINVAL),
-                            ("/dev/nothing 1", errno.ENOENT), ("/dev/null 1", errno.ENOTBLK)):
-            try:
-                self.read_bios(line)
-                raise Failure(f"'{line}' was accepted")
-            except OSError as e:
-                if e.errno != error:
-                    raise Failure(f"'{line}': {e}") from None
-
-    @staticmethod
-    def read_bios(line: str) -> dict[str, int]:
-        """What the module says, as numbers by name."""
-        fd = os.open("/dev/rust-bio-read", os.O_RDWR)
-        try:
-            os.write(fd, line.encode() + b"\n")
-            said = os.read(fd, 4096).decode()
-        finally:
-            os.close(fd)
-        return {k: int(v) for k, v in (word.split("=") for word in said.split())}
 
     def diff(self, names: set[str]) -> None:
         for name in sorted(names):
@@ -653,7 +636,7 @@ def main() -> int:
         return 0
 
     have = os.path.exists(SWITCH)
-    runner = Runner(args, Devices(args.disk))
+    runner = Runner(args)
     if args.require_switch:
         runner.result(f"switch-{args.shard[0]}", "pass" if have else "fail",
                       "" if have else f"no {SWITCH}")
@@ -664,9 +647,9 @@ def main() -> int:
     runner.diff(diffs)
     if have and shard[0] == 0 and matches(SAMPLE, args.only):
         with runner.test(SAMPLE):
-            runner.sample()
+            sample()
     if have:
-        runner.set_impl("rust")
+        set_impl("rust")
     runner.put(done=True)
     n = runner.counts
     print(f"@@ fstest: {n['pass']} passed, {n['fail']} failed, {n['skip']} skipped", flush=True)

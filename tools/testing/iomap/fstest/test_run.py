@@ -4,7 +4,6 @@
 
 import argparse
 import io
-import json
 import os
 import subprocess
 import sys
@@ -78,7 +77,7 @@ class Compare(unittest.TestCase):
 
     def test_diff_of_records(self) -> None:
         with tempfile.TemporaryDirectory() as out:
-            runner = run.Runner(argparse.Namespace(out=out), run.Devices())
+            runner = run.Runner(argparse.Namespace(out=out))
             for impl, facts in (("c", "write -> 512"), ("rust", "write -> -14")):
                 with open(f"{out}/xfs.{impl}.record", "w", encoding="ascii") as f:
                     f.write(f"mix\t{facts}\nsame\tx\n")
@@ -90,29 +89,28 @@ class Compare(unittest.TestCase):
                          {"diff/xfs/mix": "fail", "diff/xfs/same": "pass", "diff/xfs/odd": "fail"})
 
 
+def short(results: list[report.Result]) -> list[tuple[str, str, str]]:
+    return [(r["name"], r["status"], r["reason"]) for r in results]
+
+
 class Report(unittest.TestCase):
     def test_check(self) -> None:
         results = report.parse_check("noise\nok patches (3 in order)\nFAIL clippy: 2 warnings\n"
                                      "not ok exports one is missing\nskip off: no tree\n")
-        self.assertEqual([(r["name"], r["status"], r["reason"]) for r in results],
-                         [("check/patches", "pass", "3 in order"),
-                          ("check/clippy", "fail", "2 warnings"),
-                          ("check/exports", "fail", "one is missing"),
-                          ("check/off", "skip", "no tree")])
+        self.assertEqual(short(results), [("check/patches", "pass", "3 in order"),
+                                          ("check/clippy", "fail", "2 warnings"),
+                                          ("check/exports", "fail", "one is missing"),
+                                          ("check/off", "skip", "no tree")])
 
-    def test_guest_that_died(self) -> None:
-        text = "\n".join(json.dumps(x) for x in (
-            {"start": "a/c/x"}, {"name": "a/c/x", "status": "pass"}, {"start": "a/c/y"}))
-        results = {r["name"]: r for r in report.parse_fstest(text + '\n{"name": "a/')}
-        self.assertEqual(results["a/c/x"]["status"], "pass")
-        self.assertEqual(results["a/c/y"]["status"], "fail")
-        self.assertEqual(results["guest-0/fstest"]["status"], "fail")
-        self.assertEqual(report.parse_fstest("")[0]["status"], "fail")
-
-    def test_guest_that_finished(self) -> None:
-        text = '{"start": "a"}\n{"name": "a", "status": "skip", "reason": "r"}\n{"done": true}\n'
-        self.assertEqual([(r["name"], r["status"]) for r in report.parse_fstest(text)],
-                         [("a", "skip")])
+    def test_guest(self) -> None:
+        unfinished = ("guest-0/fstest", "fail", "the file system suite did not finish")
+        for text, expected in (
+                ('{"start": "x"}\n{"name": "x", "status": "skip", "reason": "r"}\n{"done": true}\n',
+                 [("x", "skip", "r")]),
+                ('{"start": "x"}\n{"name": "x", "status": "pass"}\n{"start": "y"}\n{"name": "a/',
+                 [("x", "pass", ""), ("y", "fail", "the guest ended during this test"), unfinished]),
+                ("", [unfinished])):
+            self.assertEqual(short(report.parse_fstest(text)), expected)
 
     def test_kunit(self) -> None:
         def suite(name: str, line: int, *cases: ktap.Test) -> ktap.Test:
@@ -122,8 +120,7 @@ class Report(unittest.TestCase):
                   suite("iomap_dio_rw", 0, ktap.Test("zero", "fail", "expected 1"),
                         ktap.Test("hang", "crash")),
                   suite("iomap_dio_empty", 9)]
-        self.assertEqual([(r["name"], r["status"], r["reason"])
-                          for r in report.kunit_results(suites)],
+        self.assertEqual(short(report.kunit_results(suites)),
                          [("kunit/rust_iomap_plan/align", "pass", ""),
                           ("kunit/rust_iomap_plan/later", "skip", "skipped by the test"),
                           ("kunit/iomap_dio_rw/zero", "fail", "expected 1"),
@@ -162,6 +159,8 @@ class Report(unittest.TestCase):
             self.assertEqual(p.returncode, 1 if text else 0, text)
             self.assertEqual(report.splat_result(p.stdout)["status"],
                              "fail" if text else "pass")
+        found = report.splat_result("/a/console.log:7: the kernel complains:\n    WARNING: x\n", 1)
+        self.assertEqual(short([found]), [("console-1/splat", "fail", "line 7: WARNING: x")])
 
     def test_lost_timer(self) -> None:
         """A processor of UML that loses its timer is noted; a loop in the path is a complaint."""
