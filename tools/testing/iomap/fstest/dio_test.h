@@ -118,11 +118,17 @@ __noreturn __printf(2, 3) void finish(int code, const char *fmt, ...);
 #define OK(call)	CHECK((call) >= 0, "%s: %s", #call, strerror(errno))
 /* The count that a system call returns, or -errno */
 #define RET(call)	({ s64 _ret = (call); _ret < 0 ? -errno : _ret; })
-/* What the kernel answered is for the record, and has to be right. */
-#define ANSWER(ret, right, fmt, ...)					\
+/* What the kernel answers is for the record, and has to be right. */
+#define ANSWER_IF(ret, right, fmt, ...)					\
 	do {								\
 		rec(fmt " -> %lld", ##__VA_ARGS__, ret);		\
 		CHECK(right, fmt ": %lld", ##__VA_ARGS__, ret);		\
+	} while (0)
+#define ANSWER(call, want, fmt, ...)					\
+	do {								\
+		s64 _answer = (call);					\
+									\
+		ANSWER_IF(_answer, _answer == (s64)(want), fmt, ##__VA_ARGS__);	\
 	} while (0)
 
 u64 rnd_next(u64 *state);

@@ -145,7 +145,7 @@ CASE(read_errors, "read-error", BIT(NR_METHODS) - 1, methods)
 						    e->kind == ENG_VEC))
 					continue;
 				ret = eng_read(e, fd, buf, v[t].len, bad_off + v[t].rel);
-				ANSWER(ret, ret == (v[t].hit ? -kinds[i].err : (s64)v[t].len),
+				ANSWER_IF(ret, ret == (v[t].hit ? -kinds[i].err : (s64)v[t].len),
 				       "%s %s at %lld len %u", e->name, kinds[i].status, v[t].rel,
 				       v[t].len);
 				CHECK(ret < 0 || !memcmp(buf, want + bad_off + v[t].rel, ret),
@@ -248,7 +248,6 @@ CASE(extend_errors, "extend-error", BIT(NR_METHODS) - 1, methods)
 		skip("f2fs does not say where fallocated space is");
 	for_each_engine(e, PLAIN) {
 		int fd;
-		s64 ret;
 
 		unlink("error-extend");
 		fd = create("error-extend", O_DIRECT);
@@ -257,8 +256,7 @@ CASE(extend_errors, "extend-error", BIT(NR_METHODS) - 1, methods)
 		/* space behind the end, so that its place is known */
 		xfallocate(fd, FALLOC_FL_KEEP_SIZE, 0, MiB);
 		break_disk(arg, true, sector_of(fd, 256 * KiB), 256, "IOERR");
-		ret = eng_write(e, fd, data, 64 * KiB, 256 * KiB, 0);
-		ANSWER(ret, ret == -EIO, "%s", e->name);
+		ANSWER(eng_write(e, fd, data, 64 * KiB, 256 * KiB, 0), -EIO, "%s", e->name);
 		CHECK_SIZE(fd, 64 * KiB);
 		mend_disk();
 		CHECK_WRITE(e, fd, data + 64 * KiB, 64 * KiB, 64 * KiB, 0);

@@ -27,17 +27,12 @@ struct mix {
 	int op;
 };
 
-static void model_write(struct mix *m, u64 off, const void *buf, size_t len)
+/* New data, for the file as well */
+static const u8 *model_write(struct mix *m, u64 off, size_t len, u64 seed)
 {
-	memcpy(m->data + off, buf, len);
+	fill(m->data + off, len, seed);
 	m->size = max(m->size, off + len);
-}
-
-static void model_resize(struct mix *m, u64 size)
-{
-	if (size < m->size)
-		memset(m->data + size, 0, m->size - size);
-	m->size = size;
+	return m->data + off;
 }
 
 static void check_range(struct mix *m, const char *what, const void *buf, u64 off, size_t len)
@@ -151,9 +146,8 @@ static void op_direct(struct mix *m)
 	for (r = reqs; r < end; r++) {
 		if (!r->write)
 			continue;
-		ANSWER(r->res, r->res == r->len, "%d: write off=%llu len=%u", m->op, r->off, r->len);
-		fill(m->tmp, r->len, r->seed);
-		model_write(m, r->off, m->tmp, r->len);
+		ANSWER(r->res, r->len, "%d: write off=%llu len=%u", m->op, r->off, r->len);
+		model_write(m, r->off, r->len, r->seed);
 	}
 	for (r = reqs; r < end; r++) {
 		s64 want = read_result(m, r);
@@ -183,9 +177,7 @@ static void op_buffered_write(struct mix *m)
 	u64 off = pick_off(m, MIX_MAX);
 	size_t len = min(rnd_below(&m->rng, 256 * KiB) + 1, MIX_MAX - off);
 
-	fill(m->tmp, len, rnd_next(&m->rng));
-	write_all(m->bfd, m->tmp, len, off);
-	model_write(m, off, m->tmp, len);
+	write_all(m->bfd, model_write(m, off, len, rnd_next(&m->rng)), len, off);
 }
 
 static void op_buffered_read(struct mix *m)
@@ -215,21 +207,20 @@ static void op_mmap(struct mix *m, bool write)
 		return;
 	off = rnd_below(&m->rng, m->size);
 	len = min(rnd_below(&m->rng, 64 * KiB) + 1, m->size - off);
-	if (write) {
-		fill(m->tmp, len, rnd_next(&m->rng));
-		memcpy(m->map + off, m->tmp, len);
-		model_write(m, off, m->tmp, len);
-	} else {
+	if (write)
+		memcpy(m->map + off, model_write(m, off, len, rnd_next(&m->rng)), len);
+	else
 		check_range(m, "mmap read", m->map + off, off, len);
-	}
 }
 
 static void op_truncate(struct mix *m)
 {
 	u64 size = pick_off(m, MIX_MAX);
 
-	CHECK(!ftruncate(m->bfd, size), "op %d: truncate: %s", m->op, strerror(errno));
-	model_resize(m, size);
+	OK(ftruncate(m->bfd, size));
+	if (size < m->size)
+		memset(m->data + size, 0, m->size - size);
+	m->size = size;
 }
 
 static void op_fallocate(struct mix *m)
@@ -290,7 +281,7 @@ CASE(mix, "mix", PLAIN | BIT(ENG_URING_POLL))
 
 	if (arg == ENG_URING_POLL) {
 		write_all(m.dfd, m.tmp, PAGE, 0);
-		model_write(&m, 0, m.tmp, PAGE);
+		m.size = PAGE;
 		/* The disk gets a copy of what the block layer encrypts. C polls for the original. */
 		polled_write(m.eng, m.dfd, m.tmp, PAGE, env.encrypted,
 			     "it polls for what no disk has seen");
