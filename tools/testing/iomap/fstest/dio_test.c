@@ -332,6 +332,7 @@ static void run_case(struct __test_metadata *t, struct __fixture_variant_metadat
 	c->fn(c->arg);
 	fflush(record);
 	manifest = fopen(env.manifest, "a");
+	CHECK(manifest, "%s: %s", env.manifest, strerror(errno));
 	for (int i = 0; kept[i].name[0]; i++)
 		fprintf(manifest, "%s %016llx\n", kept[i].name, kept[i].hash);
 	fclose(manifest);
