@@ -139,12 +139,6 @@ class Report(unittest.TestCase):
         self.assertEqual(status(on, " debug_locks:    0\n"), ["pass", "fail"])
         self.assertEqual(status(""), ["fail", "fail"])
 
-    def test_splat(self) -> None:
-        self.assertEqual(report.splat_result("")["status"], "pass")
-        found = report.splat_result("/a/console.log:7: the kernel complains:\n    WARNING: x\n", "1")
-        self.assertEqual((found["name"], found["status"], found["reason"]),
-                         ("console-1/splat", "fail", "line 7: WARNING: x"))
-
     def test_splat_scanner(self) -> None:
         """splat.sh itself: it speaks, and does not cry wolf."""
         quiet = ("[ 1.0] EXT4-fs (nullb0): mounted filesystem\n"
@@ -159,7 +153,7 @@ class Report(unittest.TestCase):
             self.assertEqual(p.returncode, 1 if text else 0, text)
             self.assertEqual(report.splat_result(p.stdout)["status"],
                              "fail" if text else "pass")
-        found = report.splat_result("/a/console.log:7: the kernel complains:\n    WARNING: x\n", 1)
+        found = report.splat_result("/a/console.log:7: the kernel complains:\n    WARNING: x\n", "1")
         self.assertEqual(short([found]), [("console-1/splat", "fail", "line 7: WARNING: x")])
 
     def test_lost_timer(self) -> None:
