@@ -42,10 +42,13 @@
 //! # Examples
 //!
 //! ```no_run
-//! use kernel::iomap::{
-//!     flags::EndIoFlags,
-//!     kiocb::{Answer, BusyIocb, NewIocb},
-//!     ops::DioOps,
+//! use kernel::{
+//!     fs::IocbFlags,
+//!     iomap::{
+//!         flags::EndIoFlags,
+//!         kiocb::{Answer, BusyIocb, NewIocb},
+//!         ops::DioOps,
+//!     },
 //! };
 //!
 //! /// Serves a request that has nothing to transfer.
