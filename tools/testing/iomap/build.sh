@@ -8,7 +8,7 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # Rather now than after making a toolchain.
-[ -z "$KSRC" ] || check_version "$KSRC"
+[ -z "$KSRC" ] || "$IOMAP_DIR/overlay.sh" check "$KSRC"
 need_root "$@"
 
 flavour=${1:-}

@@ -119,22 +119,3 @@ need_tool()
 		{ "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$2"; } >/dev/null 2>&1 </dev/null ||
 		die "$1 is missing and could not be installed: apt-get install $2"
 }
-
-# Has "make apply" been here, or somebody's commits of it?
-is_applied()
-{
-	[ -e "$1/.iomap-dio-rust" ] || [ -e "$1/fs/iomap/direct_io_glue.c" ]
-}
-
-# VERSION.PATCHLEVEL of the kernel tree $1
-source_version()
-{
-	sed -nE 's/^(VERSION|PATCHLEVEL) = //p' "$1/Makefile" 2>/dev/null | paste -sd .
-}
-
-check_version()
-{
-	[ -f "$1/Makefile" ] || die "$1/Makefile is missing: $1 is no kernel source tree"
-	[ "$(source_version "$1")" = "$KERNEL_VERSION" ] ||
-		die "$1/Makefile says Linux $(source_version "$1"), but the patches are for $KERNEL_VERSION; nothing was changed"
-}

@@ -57,7 +57,7 @@ in_root python3 -B /project/tools/testing/iomap/coverage/coverage.py "--llvm=$LL
 	"--tree=/cache/${TREE##*/}" "--build=/cache/${BUILD##*/}/um-cov" \
 	--named=/cache/run/cov-named --random=/cache/run/cov-random \
 	--unreachable=/project/tools/testing/iomap/unreachable --out=/cache/run/cov-report \
-	"--about=Linux $(source_version "$TREE"), $about_text, $scripts scripts drawn at random." \
+	"--about=Linux $KERNEL_VERSION, $about_text, $scripts scripts drawn at random." \
 	>"$out/report.txt" </dev/null || status=$?
 [ -s "$out/report.md" ] || die "there is no report; what was reached is in $CACHE/run/cov-named and cov-random"
 

@@ -16,7 +16,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$IOMAP_DIR/watch.sh"
 . "$IOMAP_DIR/results.sh"
-[ -z "$KSRC" ] || check_version "$KSRC"
+[ -z "$KSRC" ] || "$IOMAP_DIR/overlay.sh" check "$KSRC"
 
 # As run_guest, in the background. RUN_DIR gets guest-status, which is what run_guest returned, and
 # splat, which is what splat.sh says of the console.

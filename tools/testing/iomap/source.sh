@@ -4,7 +4,7 @@
 # The source is Debian's, or the user's own: KSRC=/path/to/linux.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-[ -z "$KSRC" ] || check_version "$KSRC"
+[ -z "$KSRC" ] || "$IOMAP_DIR/overlay.sh" check "$KSRC"
 need_root "$@"
 mkdir -p "$CACHE"
 # The tree must not change under a build, so this is part of building.
@@ -45,7 +45,7 @@ fetch_debian()
 		tar -xO "./usr/src/$1.tar.xz" | xz -dc -T0 |
 		tar -x --no-same-owner --strip-components=1 -C "$2"' \
 		bash "$KERNEL_PACKAGE" "/cache/${SRC##*/}.tmp" </dev/null
-	check_version "$SRC.tmp"
+	"$IOMAP_DIR/overlay.sh" check "$SRC.tmp"
 	echo "$deb" >"$SRC.tmp/.stamp"
 	rm -rf "$CACHE/apt.tmp" "$SRC"
 	mv "$SRC.tmp" "$SRC"
@@ -65,8 +65,6 @@ ksrc_files()
 }
 
 if [ -n "$KSRC" ]; then
-	! is_applied "$KSRC" ||
-		die "$KSRC already has the patches in it: 'make unapply KSRC=$KSRC' first"
 	stamp="$KSRC $(cd "$KSRC" && ksrc_files | xargs -0 stat -c '%n %s %Y' 2>/dev/null | sha256sum)"
 else
 	fetch_debian
