@@ -119,3 +119,11 @@ need_tool()
 		{ "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$2"; } >/dev/null 2>&1 </dev/null ||
 		die "$1 is missing and could not be installed: apt-get install $2"
 }
+
+# Runs a Python program of this folder here: a misspelt name is then known before there is a toolchain
+# root.
+run_python()
+{
+	need_tool python3 python3
+	python3 -B "$IOMAP_DIR/$1" "${@:2}"
+}

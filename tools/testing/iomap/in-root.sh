@@ -85,15 +85,3 @@ in_root()
 	in_root_words
 	"${IN_ROOT[@]}" "$@"
 }
-
-# Runs a Python program of this folder, here if possible: a misspelt name is then known before there
-# is a toolchain root.
-run_python()
-{
-	if command -v python3 >/dev/null; then
-		python3 -B "$IOMAP_DIR/$1" "${@:2}"
-	else
-		"$IOMAP_DIR/root.sh" </dev/null
-		in_root python3 -B "/project/tools/testing/iomap/$1" "${@:2}"
-	fi
-}

@@ -20,6 +20,7 @@ need_root "$@"
 
 read_only
 mapfile -t names < <(basename -s .config "$IOMAP_DIR"/configs/matrix/*.config | run_python only.py "${only[@]}")
+wait $!
 [ ${#names[@]} -gt 0 ] || die "ONLY=${ONLY:-} matches no configuration of tools/testing/iomap/configs/matrix"
 
 "$IOMAP_DIR/root.sh"

@@ -30,6 +30,7 @@ mapfile -t wanted < <({
 	find "$IOMAP_DIR" -name 'test_*.py' -printf 'unit/%P\n' | sed 's,/[^/]*$,,; s,^unit$,unit/tools,' | sort -u
 	printf 'unit/%s\n' host-loom host-proptest
 } | run_python only.py "${only[@]}")
+wait $!
 
 # The names in $wanted that begin with $1, without it.
 wanted()
