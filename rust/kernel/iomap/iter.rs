@@ -244,16 +244,10 @@ impl Iter<'_> {
         }
         // INVARIANT: This is what `iomap_iter()` starts from.
         let result = walk(&mut this);
-        if cfg!(CONFIG_DEBUG_VFS) && this.is_mapped() && this.has_end() {
+        if cfg!(CONFIG_DEBUG_VFS) && this.has_to_end() {
             crate::warn_on!(true);
         }
         result
-    }
-
-    /// Whether the file system does something at the end of a mapping.
-    fn has_end(&self) -> bool {
-        // SAFETY: The callbacks are valid by the invariants, and constant.
-        unsafe { (*self.ops).iomap_end.is_some() || (*self.ops).iomap_next.is_some() }
     }
 
     /// The `iomap_begin` callback, if the walk may call it without `iomap_iter()`: there is nothing
@@ -268,11 +262,11 @@ impl Iter<'_> {
         begin.filter(|_| end.is_none() && !trace::iterators_are_traced())
     }
 
-    /// Whether there is a mapping.
+    /// Whether there is a mapping at whose end the file system may have something to do.
     #[inline]
-    fn is_mapped(&self) -> bool {
+    fn has_to_end(&self) -> bool {
         // SAFETY: The iterator is valid.
-        unsafe { (*self.as_raw()).iomap.length != 0 }
+        self.asked != Asked::Directly && unsafe { (*self.as_raw()).iomap.length != 0 }
     }
 
     /// Asks for the first mapping (`iomap_iter()`). Returns whether there is one.
@@ -343,7 +337,7 @@ impl Iter<'_> {
     #[doc(alias = "iomap_end")]
     #[inline]
     pub fn end(&mut self, ctx: MaySleep) {
-        if self.asked != Asked::Directly && self.is_mapped() {
+        if self.has_to_end() {
             let status = self.advance(self.remaining());
             let _ = self.finish_and_begin(status, ctx);
         }
