@@ -47,18 +47,23 @@ class Mutant:
     file: str
     name: str
     breaks: str
-    old: str
-    new: str = ""
+    # As "git diff --word-diff" shows it
+    diff: str
     equivalent: str = ""
+
+    def sides(self) -> tuple[str, str]:
+        """What is there, and what is put in its place."""
+        old = re.sub(r"\[-(.*?)-\]", r"\1", re.sub(r"\{\+.*?\+\}", "", self.diff, flags=re.S), flags=re.S)
+        new = re.sub(r"\{\+(.*?)\+\}", r"\1", re.sub(r"\[-.*?-\]", "", self.diff, flags=re.S), flags=re.S)
+        return " ".join(old.split()), " ".join(new.split())
 
     def edit(self, text: str) -> str:
         """The text of the file with the edit made."""
-        found = pattern(self.old).findall(text)
-        if len(found) != 1:
-            what = " ".join(self.old.split())
-            raise ListError(f"mutant {self.name}: {self.file} has {len(found) or 'no'} "
-                            f"{'places' if len(found) > 1 else 'place'} with '{what}', not one")
-        edited = pattern(self.old).sub(lambda _: self.new.strip(), text)
+        old, new = self.sides()
+        edited, n = pattern(old).subn(lambda _: new, text)
+        if n != 1:
+            raise ListError(f"mutant {self.name}: {self.file} has {n or 'no'} {'places' if n > 1 else 'place'} "
+                            f"with '{old}', not one")
         if edited == text:
             raise ListError(f"mutant {self.name}: the edit changes nothing")
         return edited
@@ -84,9 +89,8 @@ def read_list(path: Path) -> Mutants:
                 raise ListError(f"mutant {name}: there are tests in {', '.join(TESTS)}, but none in {tests}")
             if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) or name in out:
                 raise ListError(f"mutant {name}: a name is small letters, digits and single dashes, and is there once")
-            if not (2 <= len(fields) <= 4 and all(isinstance(f, str) for f in fields) and fields[0] and fields[1]):
-                raise ListError(f"mutant {name}: wanted are what it breaks, what is there, what is put there, "
-                                "and perhaps why nobody can tell")
+            if not (2 <= len(fields) <= 3 and all(isinstance(f, str) for f in fields) and fields[0] and fields[1]):
+                raise ListError(f"mutant {name}: wanted are what it breaks, the edit, and perhaps why nobody can tell")
             out[name] = Mutant(tests, file, name, *fields)
     except (tomllib.TOMLDecodeError, AttributeError, TypeError) as e:
         raise ListError(f"{path}: {e}") from e
@@ -237,16 +241,15 @@ def markdown(rows: list[Row], cases: list[str], about: str) -> str:
     if bad:
         out += ["## To be looked at", "", *(f"* {line}" for line in bad), ""]
     by_case: dict[str, list[str]] = {}
-    for tests, file in dict.fromkeys((r["tests"], r["file"]) for r in rows):
-        out += [f"## {file} ({tests})", "", "| mutant | breaks | caught by |", "|---|---|---|"]
-        for r in rows:
-            if (r["tests"], r["file"]) == (tests, file):
-                by = r["by"] if r["outcome"] == "caught" else f"**{r['outcome']}** {r['by']}"
-                out.append(cells(r["name"], r["breaks"], by))
-            if (r["tests"], r["file"], r["outcome"]) == (tests, file, "caught"):
-                by = re.sub(r"^(splat|crash):.*", r"\1", r["by"])
-                by_case.setdefault(by, []).append(r["name"])
-        out.append("")
+    tables: dict[str, list[str]] = {}
+    for r in rows:
+        caught = r["outcome"] == "caught"
+        if caught:
+            by_case.setdefault(re.sub(r"^(splat|crash):.*", r"\1", r["by"]), []).append(r["name"])
+        tables.setdefault(f"## {r['file']} ({r['tests']})", []).append(
+            cells(r["name"], r["breaks"], r["by"] if caught else f"**{r['outcome']}** {r['by']}"))
+    for head, table in tables.items():
+        out += [head, "", "| mutant | breaks | caught by |", "|---|---|---|", *table, ""]
     out += ["## By test", "", "| caught by | mutants |", "|---|---|"]
     out += [cells(by, f"{len(names)}: {', '.join(names)}")
             for by, names in sorted(by_case.items(), key=lambda i: (-len(i[1]), i[0]))]

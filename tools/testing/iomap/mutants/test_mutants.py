@@ -69,46 +69,41 @@ KASAN = """\
 """
 
 
-def mutant(old: str, new: str = "") -> mutants.Mutant:
-    return mutants.Mutant("kernel", "f", "m", "D1", old, new)
-
-
 class Edit(unittest.TestCase):
     TEXT = "fn f() {\n    a(b);\n    // Why: see c.\n    d(\n        e,\n    );\n    a(c);\n}\n"
 
-    def test_lines_and_comments_between_the_words(self) -> None:
-        self.assertEqual(mutant("a(b); d( e,", "x(").edit(self.TEXT),
-                         "fn f() {\n    x(\n    );\n    a(c);\n}\n")
+    def edit(self, diff: str, text: str = TEXT) -> str:
+        return mutants.Mutant("kernel", "f", "m", "D1", diff).edit(text)
 
-    def test_nothing_new(self) -> None:
-        self.assertNotIn("a(c)", mutant("a(c);").edit(self.TEXT))
+    def test_lines_and_comments_between_the_words(self) -> None:
+        self.assertEqual(self.edit("[-a(b); d(-]{+x(+}[- e,-]"), "fn f() {\n    x(\n    );\n    a(c);\n}\n")
+
+    def test_only_old_and_only_new(self) -> None:
+        self.assertEqual(self.edit("[-a(c);-]"), self.TEXT.replace("a(c);", ""))
+        self.assertEqual(self.edit("a(c);{+ z();+}"), self.TEXT.replace("a(c);", "a(c); z();"))
+
+    def test_marks_in_several_lines(self) -> None:
+        self.assertEqual(self.edit("[-a(\n  c);-]{+x\n  y;+}", "a( c);\n"), "x y;\n")
 
     def test_new_text_is_taken_as_it_is(self) -> None:
-        self.assertIn("\\1 \\g<0>", mutant("a(c);", "\\1 \\g<0>").edit(self.TEXT))
+        self.assertIn("\\1 \\g<0>", self.edit("[-a(c);-]{+\\1 \\g<0>+}"))
 
-    def test_comments_are_no_place(self) -> None:
-        with self.assertRaisesRegex(mutants.ListError, "mutant m: f has no place"):
-            mutant("a(b) d(").edit("a(b) // d(\n")
-
-    def test_no_place(self) -> None:
-        with self.assertRaisesRegex(mutants.ListError, "mutant m: f has no place with 'a\\(x\\);'"):
-            mutant("a(x);").edit(self.TEXT)
-
-    def test_two_places(self) -> None:
-        with self.assertRaisesRegex(mutants.ListError, "mutant m: f has 2 places with 'a\\('"):
-            mutant("a(").edit(self.TEXT)
-
-    def test_no_change(self) -> None:
-        with self.assertRaisesRegex(mutants.ListError, "changes nothing"):
-            mutant("a(b);", "a(b);").edit(self.TEXT)
+    def test_mistakes(self) -> None:
+        for diff, said in (("[-a(x);-]", "mutant m: f has no place with 'a\\(x\\);', not one"),
+                           ("[-a(-]", "mutant m: f has 2 places with 'a\\(', not one"),
+                           ("a(b);", "mutant m: the edit changes nothing"),
+                           # Comments are skipped, and not looked into.
+                           ("[-a(b); see-]", "mutant m: f has no place")):
+            with self.assertRaisesRegex(mutants.ListError, said):
+                self.edit(diff)
 
 
 class Files(unittest.TestCase):
     GOOD = """
 [kernel."fs/x.rs"]
-drop-a = ["D1", "a();"]
+drop-a = ["D1", "[-a();-]"]
 [loom."rust/y.rs"]
-drop-b = ["D2", "b();", "c();"]
+drop-b = ["D2", "[-b-]{+c+}();"]
 """
 
     def setUp(self) -> None:
@@ -121,32 +116,25 @@ drop-b = ["D2", "b();", "c();"]
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
 
-    def read(self, name: str) -> str:
-        return (self.dir / name).read_text()
-
     def list(self, text: str) -> mutants.Mutants:
         path = self.dir / "list.toml"
         path.write_text(text)
         return mutants.read_list(path)
 
-    def apply(self, ms: mutants.Mutants, name: str | None = None) -> None:
-        mutants.apply(ms, self.dir / "pristine", self.dir / "tree", name)
-
     def test_one_at_a_time(self) -> None:
         ms = self.list(self.GOOD)
-        self.apply(ms, "drop-b")
-        self.assertEqual(self.read("tree/rust/y.rs"), "c();\n")
-        os.utime(f"{self.dir}/tree/rust/y.rs", (0, 0))
-        self.apply(ms, "drop-b")
-        self.assertEqual(os.stat(f"{self.dir}/tree/rust/y.rs").st_mtime, 0)
-        self.apply(ms, "drop-a")
-        self.assertEqual(self.read("tree/fs/x.rs"), "\n")
-        self.assertEqual(self.read("tree/rust/y.rs"), "b();\n")
-        self.apply(ms)
-        self.assertEqual(self.read("tree/fs/x.rs"), "a();\n")
-        self.assertEqual(self.read("pristine/rust/y.rs"), "b();\n")
-        with self.assertRaises(mutants.ListError):
-            self.apply(ms, "drop-c")
+        for name, x, y in (("drop-b", "a();\n", "c();\n"), ("drop-b", "a();\n", "c();\n"),
+                           ("drop-a", "\n", "b();\n"), (None, "a();\n", "b();\n")):
+            tree = self.dir / "tree"
+            same = (tree / "rust/y.rs").read_text() == y
+            os.utime(tree / "rust/y.rs", (0, 0))
+            mutants.apply(ms, self.dir / "pristine", tree, name)
+            self.assertEqual([(tree / "fs/x.rs").read_text(), (tree / "rust/y.rs").read_text()], [x, y])
+            # A file that stays as it is keeps its time.
+            self.assertEqual((tree / "rust/y.rs").stat().st_mtime == 0, same)
+        self.assertEqual((self.dir / "pristine/rust/y.rs").read_text(), "b();\n")
+        with self.assertRaisesRegex(mutants.ListError, "there is no mutant drop-c"):
+            mutants.apply(ms, self.dir / "pristine", tree, "drop-c")
 
     def test_check_names_all_that_is_wrong(self) -> None:
         ms = self.list(self.GOOD + '[kernel."z.rs"]\nno-file = ["D3", "a"]\n'
@@ -156,9 +144,9 @@ drop-b = ["D2", "b();", "c();"]
 
     def test_bad_lists(self) -> None:
         for text in (self.GOOD + self.GOOD, self.GOOD + '[kernel."y"]\ndrop-b = ["D1", "a"]',
-                     '[nobody."x"]\na = ["D1", "a"]',
-                     '[kernel."x"]\na = ["D1"]', '[kernel."x"]\na = ["D1", ""]', '[kernel."x"]\na = ["D1", "a", 1]',
-                     '[kernel."x"]\nA = ["D1", "a"]', '[kernel."x"]\na = 1', '[kernel]\nx = "a"', "[a\n"):
+                     '[nobody."x"]\na = ["D1", "a"]', *(f'[kernel."x"]\n{entry}' for entry in (
+                         'a = ["D1"]', 'a = ["D1", ""]', 'a = ["D1", "a", 1]', 'a = ["D1", "a", "b", "c"]',
+                         'A = ["D1", "a"]', 'a = 1')), '[kernel]\nx = "a"', "[a\n"):
             with self.assertRaises(mutants.ListError, msg=text):
                 self.list(text)
 
@@ -177,72 +165,51 @@ drop-b = ["D2", "b();", "c();"]
 
 @unittest.skipUnless(os.path.isdir(KUNIT), f"no {KUNIT}")
 class Verdict(unittest.TestCase):
-    def console(self, *parts: str) -> Path:
+    D1, D2 = "iomap_dio_scripts/setup/D1 each call is traced", "iomap_dio_scripts/setup/D2 no bytes"
+    BUG = "splat: BUG: KASAN: slab-use-after-free in iomap_dio_rw+0x10/0x20"
+    AFTER_D1 = "(in iomap_dio_scripts/setup, after D1 each call is traced)"
+
+    def console(self, text: str) -> Path:
         with tempfile.NamedTemporaryFile("w", suffix=".log", delete=False) as f:
             self.addCleanup(os.unlink, f.name)
-            f.write("".join(parts))
+            f.write(text)
         return Path(f.name)
 
-    def baseline(self, *parts: str, status: int = 0) -> list[str]:
-        return mutants.make_baseline(self.console(*parts), status, KUNIT)
-
-    def judge(self, *parts: str, status: int = 0) -> str:
-        return mutants.judge(self.console(*parts), status, KUNIT, self.baseline(BOOT, SCRIPTS, PASS))
+    def baseline(self, text: str = BOOT + SCRIPTS + PASS, status: int = 0) -> list[str]:
+        return mutants.make_baseline(self.console(text), status, KUNIT)
 
     def test_cases(self) -> None:
-        self.assertEqual(self.baseline(BOOT, SCRIPTS, PASS), [
-            "iomap_dio_fuzz/random", "iomap_dio_scripts/setup",
-            "iomap_dio_scripts/setup/D1 each call is traced", "iomap_dio_scripts/setup/D2 no bytes",
-            "rust_iomap_decide/alignment", "rust_iomap_decide/padding"])
+        self.assertEqual(self.baseline(), ["iomap_dio_fuzz/random", "iomap_dio_scripts/setup", self.D1, self.D2,
+                                           "rust_iomap_decide/alignment", "rust_iomap_decide/padding"])
 
-    def test_carriage_returns_and_callers(self) -> None:
-        text = (BOOT + SCRIPTS + FAIL).replace("\n", "\r\n").replace("] ", "][    T1] ")
-        self.assertEqual(self.judge(text), "iomap_dio_scripts/setup/D2 no bytes")
-
-    def test_survived(self) -> None:
-        self.assertEqual(self.judge(BOOT, SCRIPTS, PASS), "")
-
-    def test_failed_case(self) -> None:
-        self.assertEqual(self.judge(BOOT, SCRIPTS, FAIL, status=130),
-                         "iomap_dio_scripts/setup/D2 no bytes")
-
-    def test_splat_before_the_failure(self) -> None:
-        self.assertEqual(self.judge(BOOT, SCRIPTS, KASAN, FAIL),
-                         "splat: BUG: KASAN: slab-use-after-free in iomap_dio_rw+0x10/0x20 "
-                         "(in iomap_dio_scripts/setup/D2 no bytes)")
-
-    def test_splat_before_the_end(self) -> None:
-        self.assertEqual(self.judge(BOOT, SCRIPTS, KASAN, status=130),
-                         "splat: BUG: KASAN: slab-use-after-free in iomap_dio_rw+0x10/0x20 "
-                         "(in iomap_dio_scripts/setup, after D1 each call is traced)")
-
-    def test_failure_before_the_splat(self) -> None:
-        self.assertEqual(self.judge(BOOT, SCRIPTS, FAIL, KASAN),
-                         "iomap_dio_scripts/setup/D2 no bytes")
-
-    def test_splat_after_all_tests(self) -> None:
-        self.assertTrue(self.judge(BOOT, SCRIPTS, PASS, KASAN).startswith("splat: BUG: KASAN"))
-
-    def test_hang_and_crash(self) -> None:
-        self.assertEqual(self.judge(BOOT, status=124), "hang (in rust_iomap_decide)")
-        self.assertEqual(self.judge("", status=124), "hang")
-        self.assertEqual(self.judge(BOOT, SCRIPTS, status=125),
-                         "crash: the kernel ended with status 125 "
-                         "(in iomap_dio_scripts/setup, after D1 each call is traced)")
-
-    def test_tests_that_did_not_run(self) -> None:
-        self.assertEqual(self.judge(BOOT, SCRIPTS), "not run: iomap_dio_fuzz/random and 2 more")
+    def test_who_noticed(self) -> None:
+        cases = self.baseline()
+        for what, text, status, by in (
+                ("survived", BOOT + SCRIPTS + PASS, 0, ""),
+                ("failed case", BOOT + SCRIPTS + FAIL, 130, self.D2),
+                ("carriage returns and callers",
+                 (BOOT + SCRIPTS + FAIL).replace("\n", "\r\n").replace("] ", "][    T1] "), 0, self.D2),
+                ("splat before the failure", BOOT + SCRIPTS + KASAN + FAIL, 0, f"{self.BUG} (in {self.D2})"),
+                ("failure before the splat", BOOT + SCRIPTS + FAIL + KASAN, 0, self.D2),
+                ("splat before the end", BOOT + SCRIPTS + KASAN, 130, f"{self.BUG} {self.AFTER_D1}"),
+                ("splat after all tests", BOOT + SCRIPTS + PASS + KASAN, 0, self.BUG),
+                ("hang", BOOT, 124, "hang (in rust_iomap_decide)"),
+                ("hang at once", "", 124, "hang"),
+                ("crash", BOOT + SCRIPTS, 125, f"crash: the kernel ended with status 125 {self.AFTER_D1}"),
+                ("tests that did not run", BOOT + SCRIPTS, 0, "not run: iomap_dio_fuzz/random and 2 more")):
+            with self.subTest(what):
+                self.assertEqual(mutants.judge(self.console(text), status, KUNIT, cases), by)
 
     def test_unfit_baselines(self) -> None:
-        for parts, status, why in (((BOOT, SCRIPTS, FAIL), 0, "fails: iomap_dio_scripts/setup/D2"),
-                                   ((BOOT, SCRIPTS, PASS), 124, "fails: hang"),
-                                   ((BOOT, SCRIPTS, KASAN, PASS), 0, "fails: splat"),
-                                   ((BOOT, SCRIPTS), 0, "no test suite iomap_dio_fuzz")):
+        for text, status, why in ((BOOT + SCRIPTS + FAIL, 0, "fails: iomap_dio_scripts/setup/D2"),
+                                  (BOOT + SCRIPTS + PASS, 124, "fails: hang"),
+                                  (BOOT + SCRIPTS + KASAN + PASS, 0, "fails: splat"),
+                                  (BOOT + SCRIPTS, 0, "no test suite iomap_dio_fuzz")):
             with self.assertRaisesRegex(mutants.ListError, why):
-                self.baseline(*parts, status=status)
+                self.baseline(text, status)
 
 
-LISTED = {n: mutants.Mutant("kernel", "f.rs", n, "D1: a|b", "x", "", why) for n, why in (
+LISTED = {n: mutants.Mutant("kernel", "f.rs", n, "D1: a|b", "[-x-]", why) for n, why in (
     ("one", ""), ("two", ""), ("three", "no one sees"), ("four", "wrong"), ("five", ""))}
 
 
@@ -266,8 +233,8 @@ class Report(unittest.TestCase):
         good, said, text, _ = self.report(("one", "caught", "s/case"), ("two", "survived", ""),
                                           ("five", "error", "it does not compile"))
         self.assertFalse(good)
-        self.assertEqual(said[-1], "1 in error, 1 caught, 1 survived, 0 equivalent")
-        self.assertTrue(said[0].startswith("survived: two"))
+        self.assertEqual(said, ["survived: two (f.rs): D1: a|b", "error: five (f.rs): D1: a|b: it does not compile",
+                                "1 in error, 1 caught, 1 survived, 0 equivalent"])
         self.assertIn("* survived: two", text)
 
     def test_wrong_claim(self) -> None:
@@ -291,11 +258,8 @@ class TheList(unittest.TestCase):
             self.assertRegex(m.breaks, r"^[DQ]\d+(, [DQ]\d+)*: \S", m.name)
 
     def test_no_edit_twice(self) -> None:
-        seen: dict[tuple[str, ...], str] = {}
-        for m in self.mutants.values():
-            key = (m.tests, m.file, " ".join(m.old.split()), " ".join(m.new.split()))
-            self.assertNotIn(key, seen, f"{m.name} is {seen.get(key)}")
-            seen[key] = m.name
+        edits = [(m.tests, m.file, m.sides()) for m in self.mutants.values()]
+        self.assertEqual([e for e in edits if edits.count(e) > 1], [])
 
     def test_braces_stay_in_pairs(self) -> None:
         def balance(text: str) -> list[int]:
