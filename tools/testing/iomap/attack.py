@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Is safe code kept from breaking the abstractions?
 
-Each file in attack/ is safe code that would be undefined behaviour, or lose a request, if it compiled.
-Its first line says which finding of the review it stands for; `//~ E0624 share` says that the line is
-an error of that number, with that word in it. Compiles each against the kernel crate of the build, with
-all errors of each in their places and no others; and once more without these lines, which must work.
+The files in attack/ are safe code that would be undefined behaviour, or lose a request, if it compiled.
+Comments say which findings of the review it stands for; `//~ E0624 share` says that the line is an error
+of that number, with that word in it. Compiles each against the kernel crate of the build, with all errors
+of each in their places and no others; and once more without these lines, which must work.
 """
 
-import os
 import re
 import sys
 import tempfile
@@ -38,21 +37,19 @@ def said(stderr: str, path: str) -> dict[tuple[int, str], str]:
     return found
 
 
-def judge(path: str, build: Path, out: str) -> str:
-    """What is wrong with an attack, "" if it fails as it should."""
-    with open(path, encoding="utf-8") as f:
-        text = f.read()
+def judge(path: Path, build: Path, out: str) -> str:
+    """What is wrong with a file of attacks, "" if they fail as they should."""
+    text = path.read_text()
     want = expected(text)
     if not want:
         return "expects no error"
-    harmless = f"{out}/{os.path.basename(path)}"
-    with open(harmless, "w", encoding="utf-8") as f:
-        f.write(re.sub(r"[^\n]*//~ [^\n]*", "", text))
-    status, stderr = rustc.run(build, harmless, out, "obj")
+    harmless = Path(out, path.name)
+    harmless.write_text(re.sub(r"[^\n]*//~ [^\n]*", "", text))
+    status, stderr = rustc.run(build, str(harmless), out, "obj")
     if status:
-        return f"does not compile without its attack: {stderr.strip()[:300]}"
-    status, stderr = rustc.run(build, path, out, "obj")
-    got = said(stderr, path)
+        return f"does not compile without its attacks: {stderr.strip()[:300]}"
+    status, stderr = rustc.run(build, str(path), out, "obj")
+    got = said(stderr, str(path))
     if not status:
         return "compiles"
     for key, word in want.items():
@@ -67,12 +64,8 @@ def judge(path: str, build: Path, out: str) -> str:
 def judge_all(project: Path, build: Path) -> str:
     """How many attacks there are, or an end that says what is wrong."""
     files = sorted((project / "tools/testing/iomap/attack").glob("*.rs"))
-    wrong = []
     with tempfile.TemporaryDirectory() as out:
-        for path in files:
-            trouble = judge(str(path), build, out)
-            if trouble:
-                wrong.append(f"{path.name} {trouble}")
+        wrong = [f"{path.name} {trouble}" for path in files if (trouble := judge(path, build, out))]
     if wrong or not files:
         sys.exit("; ".join(wrong) or "there are no attacks")
-    return f"{len(files)} attacks do not compile"
+    return f"{sum(len(expected(path.read_text())) for path in files)} attacks do not compile"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S7: a mapping is not used after its end was reported to the file system.
+//! A mapping is used while it lasts, and the memory of a request stays whole.
 
 use kernel::{
     bindings,
@@ -16,9 +16,41 @@ use kernel::{
         },
         ops::MapOps, //
     },
-    iov::IovIter,
+    iov::{
+        IovIter,
+        Mark, //
+    },
     task::MaySleep, //
 };
+
+// L8: file systems store the address of a mapping iterator, so it must not move.
+
+/// The iterator is only borrowed, so it cannot be moved out.
+pub fn moved(iter: &mut Iter<'_>) {
+    let _moved = *iter; //~ E0507 move
+}
+
+// S2: a mark of one iterator cannot rewind another, which may have advanced less.
+
+/// A mark has the lifetime of its iterator.
+pub fn shorten(mark: Mark<'static>, memory: &mut IovIter<'_>) {
+    memory.rewind(mark, 0); //~ E0521 escapes
+}
+
+/// Other code cannot change a mark.
+pub fn move_on(mut mark: Mark<'_>) {
+    mark.left = usize::MAX; //~ E0616 left
+}
+
+// S2: an iterator swapped into the place of a cut one would get bytes that it never had.
+
+/// The closure gets a temporary iterator, and other code cannot cut one.
+pub fn swapped<'a>(a: &mut IovIter<'a>, b: IovIter<'a>, ctx: MaySleep) {
+    a.cut(0, |cut| *cut = b); //~ E0624 cut
+    a.zero(u64::MAX, ctx);
+}
+
+// S7: a mapping is not used after its end was reported to the file system.
 
 /// The caller has to promise what the callbacks expect.
 pub fn promise(

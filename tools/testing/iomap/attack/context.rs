@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! L7: functions that may sleep take a `MaySleep` argument.
+//! What may sleep has proof that it may.
 
 use kernel::{
     block::bio::{
@@ -9,6 +9,8 @@ use kernel::{
     },
     iomap::{
         bio_set::{
+            Header,
+            Single,
             Started,
             Unsubmitted, //
         },
@@ -17,9 +19,17 @@ use kernel::{
             BusyIocb,
             DoneIocb, //
         },
+        request::{
+            Operations,
+            Unique, //
+        },
     },
-    iov::IovIter, //
+    iov::IovIter,
+    task::MaySleep,
+    workqueue, //
 };
+
+// L7: functions that may sleep take a `MaySleep` argument.
 
 /// Access to user memory may fault.
 pub fn fault(memory: &mut IovIter<'_>) {
@@ -54,4 +64,30 @@ pub fn drop_pages<O>(iocb: &BusyIocb<O>) {
 /// A flush waits for the device.
 pub fn flush(iocb: &DoneIocb) {
     let _flushed = iocb.sync_written(1); //~ E0061 argument
+}
+
+// S12: a request on a work queue that runs in soft interrupts would get a false `MaySleep`.
+
+/// Only `punt()` queues a counted request.
+pub fn counted<T: Operations>(request: Unique<T>) {
+    workqueue::system_bh().enqueue(request); //~ E0277 RawWorkItem
+}
+
+/// Only `punt()` queues a single-bio request.
+pub fn single<H: Header>(request: Single<H>) {
+    workqueue::system_bh().enqueue(request); //~ E0277 RawWorkItem
+}
+
+/// Making a `MaySleep` from nothing is `unsafe`.
+pub fn assumed() {
+    let _ctx = MaySleep::assume(); //~ E0133 unsafe
+}
+
+// T6: a `MaySleep` is valid on one thread only.
+
+fn elsewhere<T: Send>(_: T) {}
+
+/// Other threads cannot get the value.
+pub fn attack(ctx: MaySleep) {
+    elsewhere(ctx); //~ E0277 sent
 }

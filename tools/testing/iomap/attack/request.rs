@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S3: a task that waits for a request cannot stop waiting before the request ends.
+//! A request that was handed over, or is waited for, is out of the hands of its submitter.
 
 use kernel::{
     error::code::EIO,
     iomap::{
+        bio_set::{
+            InFlight,
+            Single,
+            Started, //
+        },
         kiocb::Queued,
         request::{
             Ended,
@@ -13,6 +18,8 @@ use kernel::{
     },
     task::MaySleep, //
 };
+
+// S3: a task that waits for a request cannot stop waiting before the request ends.
 
 /// `wait()` consumes the submission and returns the ended request, with nothing in between.
 pub fn while_waiting<T: Operations>(
@@ -47,4 +54,37 @@ pub fn freed<T: Operations>(request: Submitter<T>, sealed: T::Sealed) -> Result<
 pub fn freed_after(queued: Queued) -> isize {
     let _sealed = queued.into_parts(); //~ E0599 into_parts
     queued.answer().into_raw()
+}
+
+// S11: references made without a bio and forgotten would wrap the count.
+
+/// Only the submission of a bio makes a reference.
+pub fn attack<T: Operations>(submitter: &Submitter<T>) {
+    core::mem::forget(submitter.bio_ref()); //~ E0624 bio_ref
+}
+
+// T7: the submitter cannot use a request that it has handed over.
+
+/// `leave()` consumes the `InFlight`.
+pub fn after_leave<H: Started>(flight: InFlight<H>) -> Result<Single<H>, Queued> {
+    let ended = flight.leave();
+    let _iocb = flight.iocb(); //~ E0382 flight
+    ended
+}
+
+/// A request that was left cannot be waited for.
+pub fn both<H: Started>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>, Queued> {
+    let ended = flight.leave();
+    let _ended = flight.wait(ctx); //~ E0382 flight
+    ended
+}
+
+/// `seal()` consumes the `Submitter`.
+pub fn after_seal<T: Operations>(
+    request: Submitter<T>,
+    sealed: T::Sealed,
+) -> Result<Ended<T>, Queued> {
+    let sealed = request.seal(sealed);
+    let _failed = request.has_failed(); //~ E0382 request
+    sealed
 }

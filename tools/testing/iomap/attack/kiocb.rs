@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A kiocb is told of, completed and freed once, and by the request that owns it.
+
+use kernel::{
+    iomap::{
+        bio::Buffers,
+        bio_set::{
+            Header,
+            InFlight,
+            Started,
+            Unsubmitted, //
+        },
+        flags::EndIoFlags,
+        kiocb::{
+            Answer,
+            BusyIocb,
+            DoneIocb,
+            Queued, //
+        },
+        ops::DioOps,
+        request::{
+            Operations,
+            Submitter, //
+        },
+    },
+    task::MaySleep, //
+};
+
+// L1: `->end_io` is called once for each request.
+
+/// `end_io()` consumes the kiocb with its callbacks.
+pub fn twice(iocb: BusyIocb<DioOps>) -> Answer {
+    let (told, _) = iocb.end_io(0, 0, EndIoFlags::empty);
+    let _again = iocb.end_io(0, 0, EndIoFlags::empty); //~ E0382 iocb
+    told.end_dio().answer(0)
+}
+
+/// The kiocb that it returns has no callbacks.
+pub fn again(told: BusyIocb<()>) -> Answer {
+    let _again = told.end_io(0, 0, EndIoFlags::empty); //~ E0599 end_io
+    told.end_dio().answer(0)
+}
+
+/// Other code cannot call the callbacks directly.
+pub fn aside(ops: &DioOps) {
+    let _end_io = |iocb| ops.end_io(iocb, 0, 0, EndIoFlags::empty); //~ E0624 end_io
+}
+
+/// `inode_dio_end()` cannot come before `->end_io`.
+pub fn untold(iocb: BusyIocb<DioOps>) -> Answer {
+    let _done = iocb.end_dio(); //~ E0599 end_dio
+    iocb.refuse(kernel::error::code::EIO)
+}
+
+// L2: a kiocb is completed once, or its result is returned, and it is not used afterwards.
+
+/// Completion consumes the kiocb.
+pub fn touched(iocb: DoneIocb) {
+    iocb.complete(0);
+    let _pos = iocb.ki_pos(); //~ E0382 iocb
+}
+
+/// The result of a completed request cannot be returned.
+pub fn completed_and_returned(iocb: DoneIocb) {
+    iocb.complete(0);
+    let _answer = iocb.answer(0); //~ E0382 iocb
+}
+
+/// A request whose result is returned cannot be completed.
+pub fn returned_and_completed(iocb: DoneIocb) -> Answer {
+    let answer = iocb.answer(0);
+    iocb.complete(0); //~ E0382 iocb
+    answer
+}
+
+/// Other code cannot make an `Answer`.
+pub fn forged() {
+    let _answer = Answer(0); //~ E0423 private
+}
+
+/// Only handing over a request makes a `Queued`.
+pub fn forged_queue() {
+    let _queued = Queued(()); //~ E0423 private
+    let _queued = Queued::new(); //~ E0624 new
+}
+
+// S8: a request owns its kiocb while its bios may be in flight, so no other code can end the kiocb,
+// or use it once it may be freed.
+
+/// `Submitter::new()` consumes the kiocb.
+pub fn begun<T: Operations>(iocb: BusyIocb<DioOps>, buffers: Buffers) -> Submitter<T> {
+    let request = Submitter::new(iocb, buffers, None);
+    let _told = iocb.end_io(0, 0, EndIoFlags::empty); //~ E0382 iocb
+    request
+}
+
+/// The submission lends its kiocb, and does not give it away.
+pub fn told<T: Operations>(request: &Submitter<T>) {
+    let _told = request.iocb().end_io(0, 0, EndIoFlags::empty); //~ E0507 move
+}
+
+/// It cannot be exchanged for another kiocb.
+pub fn exchanged<T: Operations>(request: &mut Submitter<T>, iocb: &mut BusyIocb<DioOps>) {
+    core::mem::swap(request.iocb(), iocb); //~ E0308 types
+}
+
+/// `seal()` ends every reference to the kiocb.
+pub fn after_seal<T: Operations>(request: Submitter<T>, sealed: T::Sealed) {
+    let iocb = request.iocb();
+    let _left = request.seal(sealed); //~ E0505 request
+    iocb.stop_polling();
+}
+
+/// The same holds for a request of a single bio: before the bio is submitted,
+pub fn before_start<H: Started>(mut bio: Unsubmitted<H>, iocb: &mut BusyIocb<H::Ops>) {
+    core::mem::swap(bio.iocb(), iocb); //~ E0308 types
+    bio.poll_for();
+}
+
+/// when `wait()` or `leave()` consumes the `InFlight`,
+pub fn in_flight<H: Started>(flight: InFlight<H>, ctx: MaySleep) {
+    let iocb = flight.iocb();
+    let _ended = flight.wait(ctx); //~ E0505 flight
+    iocb.stop_polling();
+}
+
+/// and while the bio is in flight.
+pub fn exchanged_in_flight<H: Started>(flight: &mut InFlight<H>, iocb: &mut BusyIocb<H::Ops>) {
+    core::mem::swap(flight.iocb(), iocb); //~ E0308 types
+}
