@@ -26,11 +26,9 @@ def listed(text: str) -> set[str]:
 
 def function_at(path: str, line: int) -> str:
     """The function that a line lies in."""
-    with open(path, encoding="utf-8") as f:
-        for text in reversed(f.read().split("\n")[:line]):
-            found = re.match(r"\s*(?:pub(?:\([^)]*\))? )?(?:const |unsafe )*fn (\w+)", text)
-            if found:
-                return found[1]
+    for text in reversed(Path(path).read_text().splitlines()[:line]):
+        if found := re.match(r"\s*(?:pub(?:\([^)]*\))? )?(?:const |unsafe )*fn (\w+)", text):
+            return found[1]
     sys.exit(f"{path}:{line} is in no function")
 
 
@@ -39,15 +37,12 @@ def compile_with_variant(project: Path, build: Path, copy: str) -> str:
     shutil.copy(f"{project}/{rustc.CRATE}", copy)
     shutil.copytree(f"{project}/{FOLDER}", f"{copy}/direct_io")
     shutil.copytree(f"{project}/fs/iomap/tests", f"{copy}/tests")
-    path = f"{copy}/direct_io/travel.rs"
-    with open(path, encoding="utf-8") as f:
-        text = f.read()
+    path = Path(copy, "direct_io/travel.rs")
+    text = path.read_text()
     start = "pub(crate) enum Travel {\n"
     if text.count(start) != 1:
         sys.exit(f"{FOLDER}/travel.rs has no enum Travel")
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text.replace(start, start + "    /// A way that nobody knows yet.\n    New,\n"))
-
+    path.write_text(text.replace(start, start + "    /// A way that nobody knows yet.\n    New,\n"))
     return rustc.run(build, f"{copy}/direct_io.rs", copy, "metadata")[1]
 
 
