@@ -21,6 +21,7 @@ use loom::{
 };
 use std::{
     ffi::c_void,
+    fmt::Debug,
     mem::ManuallyDrop,
     ptr,
     sync::{
@@ -47,6 +48,47 @@ enum Wait {
     Looks,
     /// It sleeps until the last bio wakes it.
     Sleeps,
+}
+
+/// The waiting task, a pointer for comparison only.
+fn task() -> *mut c_void {
+    ptr::without_provenance_mut(0x1000)
+}
+
+/// Waits like a submitter.
+fn wait_until(wait: Wait, wakeup: &Notify, is_over: impl Fn() -> bool) {
+    while !is_over() {
+        match wait {
+            Wait::No => panic!("waits although it should not"),
+            Wait::Looks => thread::yield_now(),
+            Wait::Sleeps => wakeup.wait(),
+        }
+    }
+}
+
+/// Memory whose accesses `loom` observes.
+struct Observed<T>(UnsafeCell<T>);
+
+impl<T> Observed<T> {
+    fn new(value: T) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    fn access<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: `loom` checks that no other thread does.
+        self.0.with_mut(|value| f(unsafe { &mut *value }))
+    }
+}
+
+// SAFETY: `loom` executes one thread at a time, and reports races.
+unsafe impl<T> Sync for Observed<T> {}
+
+/// Drops a protocol that is under test. It cannot be borrowed for that, because others may look at it
+/// if it is wrong.
+fn free<T>(protocol: &ManuallyDrop<T>) {
+    // SAFETY: The memory is valid until the end of the model, and nothing else drops it. `loom`
+    // reports every access afterwards.
+    drop(unsafe { ptr::read(&raw const **protocol) });
 }
 
 /// The parameters of a model. Sets of bios are bit masks.
@@ -86,11 +128,6 @@ fn errno_of_bio(bio: usize) -> i32 {
 
 const ERRNO_OF_SUBMISSION: i32 = -1;
 
-/// The waiting task, a pointer for comparison only.
-fn task() -> *mut c_void {
-    ptr::without_provenance_mut(0x1000)
-}
-
 /// The description that the submission writes.
 struct Sealed {
     written: bool,
@@ -112,64 +149,51 @@ struct Notes {
 /// A request.
 struct Request {
     case: Case,
-    protocol: std::cell::UnsafeCell<ManuallyDrop<Protocol>>,
-    sealed: UnsafeCell<Sealed>,
+    protocol: ManuallyDrop<Protocol>,
+    sealed: Observed<Sealed>,
     /// Written by the end of each bio.
-    ended: [UnsafeCell<bool>; BIOS],
+    ended: [Observed<bool>; BIOS],
     /// Wakes the task. It may be used after the request is freed, because the task outlives it.
     wakeup: Notify,
     notes: Mutex<Notes>,
 }
 
-// SAFETY: `loom` executes one thread at a time, and reports races.
-unsafe impl Send for Request {}
-// SAFETY: As above.
-unsafe impl Sync for Request {}
-
 impl Request {
-    fn new(case: Case) -> Self {
-        Self {
+    fn model(case: Case) {
+        let request = Self {
             case,
-            protocol: std::cell::UnsafeCell::new(ManuallyDrop::new(Protocol::new())),
-            sealed: UnsafeCell::new(Sealed {
+            protocol: ManuallyDrop::new(Protocol::new()),
+            sealed: Observed::new(Sealed {
                 written: false,
                 last_words: 0,
             }),
-            ended: std::array::from_fn(|_| UnsafeCell::new(false)),
+            ended: std::array::from_fn(|_| Observed::new(false)),
             wakeup: Notify::new(),
             notes: Mutex::default(),
-        }
-    }
-
-    fn protocol(&self) -> &Protocol {
-        // SAFETY: The memory is valid until the end of the model. `loom` reports an access after
-        // `complete` has dropped the protocol.
-        unsafe { &*self.protocol.get() }
+        };
+        Arc::new(request).submit();
     }
 
     fn fail(&self, errno: i32) {
-        self.protocol().record_error(errno);
-        let error = self.protocol().error();
+        self.protocol.record_error(errno);
+        let error = self.protocol.error();
         assert_ne!(error, 0, "an error was forgotten");
         self.notes.lock().unwrap().errors.push(error);
     }
 
     /// The end of a bio, as `BioRef::finish`.
     fn end(&self, bio: usize) {
-        // SAFETY: `loom` checks that no other thread does.
-        self.ended[bio].with_mut(|ended| unsafe { *ended = true });
+        self.ended[bio].access(|ended| *ended = true);
         if self.case.fails(bio) {
             self.fail(errno_of_bio(bio));
         }
         let last_word = || {
-            self.sealed.with_mut(|sealed| {
-                // SAFETY: As above.
-                let sealed = unsafe { &mut *sealed };
+            self.sealed.access(|sealed| {
                 assert!(sealed.written, "the last bio came before the seal");
                 sealed.last_words += 1;
             })
         };
-        match self.protocol().finish(last_word) {
+        match self.protocol.finish(last_word) {
             AtEnd::Nothing => {}
             AtEnd::Request => {
                 assert_eq!(self.case.wait, Wait::No, "taken from who waits for it");
@@ -178,7 +202,7 @@ impl Request {
             AtEnd::Awaited(waiter) => {
                 assert_ne!(self.case.wait, Wait::No, "left to nobody");
                 assert_eq!(waiter, task());
-                self.protocol().hand_back();
+                self.protocol.hand_back();
                 self.wakeup.notify();
             }
         }
@@ -199,27 +223,19 @@ impl Request {
             }
         }
         if case.failing != 0 {
-            self.notes.lock().unwrap().knew = self.protocol().has_failed();
+            self.notes.lock().unwrap().knew = self.protocol.has_failed();
         }
         if case.submission_fails {
             self.fail(ERRNO_OF_SUBMISSION);
         }
 
-        // SAFETY: `loom` checks that no other thread does.
-        self.sealed
-            .with_mut(|sealed| unsafe { (*sealed).written = true });
+        self.sealed.access(|sealed| sealed.written = true);
         let waiter = (case.wait != Wait::No).then_some(task);
-        match self.protocol().seal(bio_refs, waiter) {
+        match self.protocol.seal(bio_refs, waiter) {
             AtSeal::Request => self.complete(0),
             AtSeal::Nothing => assert_eq!(case.wait, Wait::No, "nobody waits for it"),
             AtSeal::Waiting => {
-                while !self.protocol().is_handed_back() {
-                    match case.wait {
-                        Wait::No => panic!("waits although it should not"),
-                        Wait::Looks => thread::yield_now(),
-                        Wait::Sleeps => self.wakeup.wait(),
-                    }
-                }
+                wait_until(case.wait, &self.wakeup, || self.protocol.is_handed_back());
                 self.complete(1);
             }
         }
@@ -240,20 +256,16 @@ impl Request {
         assert_eq!(owners, 1, "the request was completed twice");
 
         for ended in &self.ended[..self.case.bios] {
-            // SAFETY: `loom` checks that no other thread does.
-            let ended = ended.with_mut(|ended| unsafe { *ended });
+            let ended = ended.access(|ended| *ended);
             assert!(ended, "completed before all bios had ended");
         }
-        self.sealed.with_mut(|sealed| {
-            // SAFETY: As above.
-            let sealed = unsafe { &*sealed };
+        self.sealed.access(|sealed| {
             assert!(sealed.written, "completed before it was sealed");
             assert_eq!(sealed.last_words, last_words, "last words");
         });
-        let error = self.protocol().error();
+        let error = self.protocol.error();
         self.notes.lock().unwrap().error = error;
-        // SAFETY: `loom` checks that the protocol is not used afterwards.
-        unsafe { ManuallyDrop::drop(&mut *self.protocol.get()) };
+        free(&self.protocol);
     }
 
     /// Checks the result after all threads have ended.
@@ -293,8 +305,11 @@ impl Request {
     }
 }
 
-/// Executes the models of some cases.
-fn explore(cases: impl IntoIterator<Item = Case>) {
+/// Executes a model of each case.
+fn explore<C>(cases: impl IntoIterator<Item = C>, model: fn(C))
+where
+    C: Copy + Debug + Send + Sync + 'static,
+{
     let executions = Arc::new(AtomicUsize::new(0));
     for case in cases {
         let mut builder = Builder::new();
@@ -306,37 +321,38 @@ fn explore(cases: impl IntoIterator<Item = Case>) {
         println!("{case:?}");
         builder.check(move || {
             counter.fetch_add(1, Ordering::Relaxed);
-            Arc::new(Request::new(case)).submit();
+            model(case);
         });
     }
     // run.sh adds these numbers.
     println!("executions: {}", executions.load(Ordering::Relaxed));
 }
 
+fn explore_any_number_of_bios(wait: Wait) {
+    let cases = (0..=BIOS).map(|bios| Case {
+        bios,
+        wait,
+        ..PLAIN
+    });
+    explore(cases, Request::model);
+}
+
 /// In every order exactly one owner completes the request, and it sees all accesses of the others.
 #[test]
 fn one_owner() {
-    explore((0..=BIOS).map(|bios| Case { bios, ..PLAIN }));
+    explore_any_number_of_bios(Wait::No);
 }
 
 /// A waiting task gets the request back once, and no other access follows.
 #[test]
 fn waiter_gets_it_back() {
-    explore((0..=BIOS).map(|bios| Case {
-        bios,
-        wait: Wait::Looks,
-        ..PLAIN
-    }));
+    explore_any_number_of_bios(Wait::Looks);
 }
 
 /// The same, and no wakeup is lost.
 #[test]
 fn waiter_is_woken() {
-    explore((0..=BIOS).map(|bios| Case {
-        bios,
-        wait: Wait::Sleeps,
-        ..PLAIN
-    }));
+    explore_any_number_of_bios(Wait::Sleeps);
 }
 
 /// Bios that end during their submission do not complete the request, in any mixture with others.
@@ -355,7 +371,7 @@ fn ends_within_submission() {
             }
         }
     }
-    explore(cases);
+    explore(cases, Request::model);
 }
 
 /// The first error of two bios and the submission is the error of the request.
@@ -383,36 +399,38 @@ fn first_error_wins() {
             }
         }
     }
-    explore(cases);
+    explore(cases, Request::model);
 }
 
 /// A single-bio request, with the same calls to [`Handshake`] as in `bio_set.rs`.
 struct Single {
     wait: Wait,
-    handshake: std::cell::UnsafeCell<ManuallyDrop<Handshake>>,
+    handshake: ManuallyDrop<Handshake>,
     /// Written by the end of the bio, and by the submission after it has submitted the bio.
-    ended: UnsafeCell<bool>,
-    submitted: UnsafeCell<bool>,
+    ended: Observed<bool>,
+    submitted: Observed<bool>,
     wakeup: Notify,
     owners: AtomicUsize,
 }
 
-// SAFETY: As for `Request`.
-unsafe impl Send for Single {}
-// SAFETY: As above.
-unsafe impl Sync for Single {}
-
 impl Single {
-    fn handshake(&self) -> &Handshake {
-        // SAFETY: As in `Request::protocol`.
-        unsafe { &*self.handshake.get() }
+    /// The bio ends within its submission or on another processor.
+    fn model((wait, within): (Wait, bool)) {
+        let single = Self {
+            wait,
+            handshake: ManuallyDrop::new(Handshake::new()),
+            ended: Observed::new(false),
+            submitted: Observed::new(false),
+            wakeup: Notify::new(),
+            owners: AtomicUsize::new(0),
+        };
+        Arc::new(single).submit(within);
     }
 
     /// The end of the bio.
     fn end(&self) {
-        // SAFETY: `loom` checks that no other thread does.
-        self.ended.with_mut(|ended| unsafe { *ended = true });
-        match self.handshake().end() {
+        self.ended.access(|ended| *ended = true);
+        match self.handshake.end() {
             AtHandshake::Request => {
                 assert_eq!(self.wait, Wait::No, "taken from who waits");
                 self.complete();
@@ -421,36 +439,29 @@ impl Single {
             AtHandshake::Awaited(waiter) => {
                 assert_ne!(self.wait, Wait::No, "left to nobody");
                 assert_eq!(waiter, task());
-                self.handshake().hand_back();
+                self.handshake.hand_back();
                 self.wakeup.notify();
             }
         }
     }
 
-    /// A complete submission. Its bio ends within it or on another processor.
+    /// A complete submission.
     fn submit(self: Arc<Self>, within: bool) {
         let bio = self.clone();
-        let thread = if within {
+        let mut thread = None;
+        if within {
             bio.end();
-            None
         } else {
-            Some(thread::spawn(move || bio.end()))
-        };
-        // SAFETY: `loom` checks that no other thread does.
-        self.submitted.with_mut(|done| unsafe { *done = true });
-        let ended = match self.wait {
-            Wait::No => self.handshake().leave(),
-            Wait::Looks | Wait::Sleeps => {
-                if !self.handshake().has_ended() && !self.handshake().wait(task()) {
-                    while !self.handshake().has_ended() {
-                        match self.wait {
-                            Wait::Sleeps => self.wakeup.wait(),
-                            _ => thread::yield_now(),
-                        }
-                    }
-                }
-                true
+            thread = Some(thread::spawn(move || bio.end()));
+        }
+        self.submitted.access(|done| *done = true);
+        let ended = if self.wait == Wait::No {
+            self.handshake.leave()
+        } else {
+            if !self.handshake.has_ended() && !self.handshake.wait(task()) {
+                wait_until(self.wait, &self.wakeup, || self.handshake.has_ended());
             }
+            true
         };
         if ended {
             self.complete();
@@ -464,41 +475,18 @@ impl Single {
     fn complete(&self) {
         let owners = self.owners.fetch_add(1, Ordering::Relaxed) + 1;
         assert_eq!(owners, 1, "the request was completed twice");
-        // SAFETY: `loom` checks that no other thread does.
-        assert!(
-            self.ended.with_mut(|ended| unsafe { *ended }),
-            "completed before its bio"
-        );
-        // SAFETY: As above.
-        let submitted = self.submitted.with_mut(|done| unsafe { *done });
+        let ended = self.ended.access(|ended| *ended);
+        assert!(ended, "completed before its bio");
+        let submitted = self.submitted.access(|done| *done);
         assert!(submitted, "completed under the submission");
-        // SAFETY: `loom` checks that the handshake is not used afterwards.
-        unsafe { ManuallyDrop::drop(&mut *self.handshake.get()) };
+        free(&self.handshake);
     }
 }
 
 /// Of submission and bio, the second one to finish completes the request.
 #[test]
 fn handshakes() {
-    let executions = Arc::new(AtomicUsize::new(0));
-    for wait in [Wait::No, Wait::Looks, Wait::Sleeps] {
-        for within in [false, true] {
-            println!("{wait:?} within={within}");
-            let counter = executions.clone();
-            loom::model(move || {
-                counter.fetch_add(1, Ordering::Relaxed);
-                let handshake = ManuallyDrop::new(Handshake::new());
-                Arc::new(Single {
-                    wait,
-                    handshake: std::cell::UnsafeCell::new(handshake),
-                    ended: UnsafeCell::new(false),
-                    submitted: UnsafeCell::new(false),
-                    wakeup: Notify::new(),
-                    owners: AtomicUsize::new(0),
-                })
-                .submit(within);
-            });
-        }
-    }
-    println!("executions: {}", executions.load(Ordering::Relaxed));
+    let waits = [Wait::No, Wait::Looks, Wait::Sleeps];
+    let cases = waits.map(|wait| [false, true].map(|within| (wait, within)));
+    explore(cases.into_iter().flatten(), Single::model);
 }

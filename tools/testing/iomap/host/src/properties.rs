@@ -17,10 +17,7 @@ use proptest::{
     prelude::*,
     test_runner::RngSeed, //
 };
-use std::{
-    cell::Cell,
-    collections::BTreeSet, //
-};
+use std::cell::Cell;
 
 fn config() -> ProptestConfig {
     ProptestConfig {
@@ -74,50 +71,29 @@ const ALL: [Owed; 7] = [
     Owed::REPORT,
 ];
 
-/// A subset of the parts of a debt, as indices into [`ALL`].
-fn some_owed() -> impl Strategy<Value = BTreeSet<usize>> {
-    (0..1u32 << ALL.len()).prop_map(|bits| (0..ALL.len()).filter(|i| bits >> i & 1 != 0).collect())
+/// A set of the parts of a debt. Bit `i` stands for `ALL[i]`.
+fn some_owed() -> impl Strategy<Value = u32> {
+    0..1u32 << ALL.len()
 }
 
-fn owed(set: &BTreeSet<usize>) -> Owed {
-    set.iter().fold(Owed::NOTHING, |owed, &i| owed.with(ALL[i]))
+fn has(set: u32, part: usize) -> bool {
+    set >> part & 1 != 0
 }
 
-/// The mapping of a write, and the device of the mapping.
-#[derive(Clone, Copy, Debug)]
-struct Mapping {
-    unwritten: bool,
-    new: bool,
-    shared: bool,
-    dirty: bool,
-    write_cache: bool,
-    fua: bool,
+fn owed(set: u32) -> Owed {
+    let parts = (0..ALL.len()).filter(|&i| has(set, i));
+    parts.fold(Owed::NOTHING, |owed, i| owed.with(ALL[i]))
 }
 
-impl Mapping {
-    fn target(&self) -> Target {
-        Target {
-            unwritten: self.unwritten,
-            new: self.new,
-            shared: self.shared,
-            dirty: self.dirty,
-        }
-    }
-}
-
-/// Mappings, with a fair share of pure overwrites.
-fn mapping() -> impl Strategy<Value = Mapping> {
+/// Blocks that a write goes to, with a fair share of pure overwrites.
+fn target() -> impl Strategy<Value = Target> {
     let rare = || prop::bool::weighted(0.2);
-    (rare(), rare(), rare(), rare(), any::<bool>(), any::<bool>()).prop_map(
-        |(unwritten, new, shared, dirty, write_cache, fua)| Mapping {
-            unwritten,
-            new,
-            shared,
-            dirty,
-            write_cache,
-            fua,
-        },
-    )
+    (rare(), rare(), rare(), rare()).prop_map(|(unwritten, new, shared, dirty)| Target {
+        unwritten,
+        new,
+        shared,
+        dirty,
+    })
 }
 
 proptest! {
@@ -170,26 +146,28 @@ proptest! {
     // D82: debts are a union in any order, and their parts are distinct.
     #[test]
     fn debts_add_up(a in some_owed(), b in some_owed(), on: bool) {
-        let union: BTreeSet<usize> = a.union(&b).copied().collect();
-        prop_assert_eq!(owed(&a).with(owed(&b)), owed(&union));
-        prop_assert_eq!(owed(&b).with(owed(&a)), owed(&union));
-        let maybe = if on { &union } else { &a };
-        prop_assert_eq!(owed(&a).with_if(on, owed(&b)), owed(maybe));
-        prop_assert_eq!(owed(&a).is_nothing(), a.is_empty());
-        prop_assert_eq!(owed(&a) == owed(&b), a == b);
-        prop_assert_eq!(owed(&a).debt().is_some(), !a.is_empty());
-        if let (Some(a), Some(b)) = (owed(&a).debt(), owed(&b).debt()) {
-            prop_assert_eq!(Some(a.with(b)), owed(&union).debt());
+        let union = a | b;
+        prop_assert_eq!(owed(a).with(owed(b)), owed(union));
+        prop_assert_eq!(owed(b).with(owed(a)), owed(union));
+        prop_assert_eq!(owed(a).with_if(on, owed(b)), owed(if on { union } else { a }));
+        prop_assert_eq!(owed(a).is_nothing(), a == 0);
+        prop_assert_eq!(owed(a) == owed(b), a == b);
+        prop_assert_eq!(owed(a).debt().is_some(), a != 0);
+        if let (Some(a), Some(b)) = (owed(a).debt(), owed(b).debt()) {
+            prop_assert_eq!(Some(a.with(b)), owed(union).debt());
         }
         for (i, &one) in ALL.iter().enumerate() {
-            let has = owed(&a).debt().is_some_and(|debt| debt.has(one));
-            prop_assert_eq!(has, a.contains(&i));
+            prop_assert_eq!(owed(a).debt().is_some_and(|debt| debt.has(one)), has(a, i));
         }
     }
 
     // D80 to D87: a complete request, with the flags of C.
     #[test]
-    fn plans(mappings in prop::collection::vec(mapping(), 0..8), dsync: bool, full_sync: bool) {
+    fn plans(
+        mappings in prop::collection::vec((target(), any::<bool>(), any::<bool>()), 0..8),
+        dsync: bool,
+        full_sync: bool,
+    ) {
         // C checks `IOCB_SYNC` only if `IOCB_DSYNC` is set; `IOCB_SYNC` implies it.
         let mut need_sync = dsync;
         let mut write_through = dsync && !full_sync;
@@ -204,24 +182,21 @@ proptest! {
             Durability::NotNeeded
         };
         let mut all = Owed::NOTHING;
-        for mapping in mappings {
+        for (mapping, write_cache, has_fua) in mappings {
             let asked = Cell::new(0);
-            let plan = decide::plan_write(mapping.target(), durability, || {
+            let plan = decide::plan_write(mapping, durability, || {
                 asked.set(asked.get() + 1);
-                !mapping.write_cache || mapping.fua
+                !write_cache || has_fua
             });
             durability = plan.durability;
             all = all.with(plan.owed);
 
-            let mut completion_work = true;
-            if !mapping.unwritten && !mapping.shared && !mapping.new {
-                completion_work = false;
-            }
+            let completion_work = mapping.unwritten || mapping.shared || mapping.new;
             let mut fua = false;
             let mut matters = false;
             if write_through {
                 matters = !completion_work && !mapping.dirty;
-                if matters && (!mapping.write_cache || mapping.fua) {
+                if matters && (!write_cache || has_fua) {
                     fua = true;
                 } else {
                     write_through = false;
@@ -248,19 +223,17 @@ proptest! {
             (false, false) => Durability::NotNeeded,
         };
         prop_assert_eq!(durability, expected);
-        let mut expected = BTreeSet::new();
-        for (i, on) in [unwritten, cow, new].into_iter().enumerate() {
-            if on {
-                expected.insert(i);
-            }
-        }
-        prop_assert_eq!(all, owed(&expected));
+        let expected = Owed::NOTHING
+            .with_if(unwritten, Owed::CONVERT)
+            .with_if(cow, Owed::REMAP)
+            .with_if(new, Owed::RECORD);
+        prop_assert_eq!(all, expected);
     }
 
     // D71 to D74: a write leaves no stale data in its blocks.
     #[test]
     fn no_stale_data(
-        mapping in mapping(),
+        mapping in target(),
         pos in 0..1i64 << 40,
         len in 1..1i64 << 20,
         block in block_size(),
@@ -272,7 +245,7 @@ proptest! {
         let i_size = off.map_or(i_size, |off| end + off);
         // Reads have no plan, and zero nothing.
         let around = write
-            && decide::plan_write(mapping.target(), Durability::NotNeeded, || true).zero_around;
+            && decide::plan_write(mapping, Durability::NotNeeded, || true).zero_around;
         let asked = Cell::new(false);
         let zeroes = decide::zeroes_tail(write, around, end, || {
             asked.set(true);
@@ -293,8 +266,8 @@ proptest! {
 
         // One bio is enough unless there are zeroes to write.
         let needs = decide::needs_zeroes(around, pos, len as u64, block, || i_size);
-        let head = if around { decide::head_padding(pos, block) } else { 0 };
-        let tail = if zeroes { decide::tail_padding(end, block) } else { 0 };
+        let head = if around { i64::from(decide::head_padding(pos, block)) } else { 0 };
+        let tail = if zeroes { i64::from(decide::tail_padding(end, block)) } else { 0 };
         if write {
             prop_assert_eq!(needs, head != 0 || tail != 0);
         }
@@ -302,8 +275,6 @@ proptest! {
         // Zeroes and data together are whole blocks, and zeroes are only in blocks of the data.
         if zeroes {
             let block_size = i64::from(block);
-            let head = if around { i64::from(decide::head_padding(pos, block)) } else { 0 };
-            let tail = i64::from(decide::tail_padding(end, block));
             prop_assert_eq!((end + tail) % block_size, 0);
             prop_assert_eq!((end - 1) / block_size, (end + tail - 1) / block_size);
             if fresh {
@@ -339,14 +310,10 @@ proptest! {
         });
         prop_assert_eq!(asked.get(), asks);
         prop_assert_eq!(owed_now.is_nothing(), !comp_work);
-        let mut expected = BTreeSet::new();
-        if failed {
-            expected.insert(6);
-        }
-        if asks && nrpages != 0 {
-            expected.insert(5);
-        }
-        prop_assert_eq!(owed_now, owed(&expected));
+        let expected = Owed::NOTHING
+            .with_if(failed, Owed::REPORT)
+            .with_if(asks && nrpages != 0, Owed::DROP_PAGES);
+        prop_assert_eq!(owed_now, expected);
     }
 
     // D137 to D140, with the numbers of C.

@@ -52,10 +52,16 @@ pub(crate) trait AtomicType: Copy {
     type Repr;
 
     fn new(value: Self) -> Self::Repr;
-    fn load(repr: &Self::Repr, ordering: Std) -> Self;
-    fn store(repr: &Self::Repr, value: Self, ordering: Std);
-    fn cmpxchg(repr: &Self::Repr, old: Self, new: Self, ordering: Std) -> Result<Self, Self>;
     fn free(repr: &mut Self::Repr);
+}
+
+/// `kernel::sync::atomic::Atomic`.
+pub(crate) struct Atomic<T: AtomicType>(T::Repr);
+
+impl<T: AtomicType> Atomic<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(T::new(value))
+    }
 }
 
 macro_rules! atomic_type {
@@ -67,25 +73,28 @@ macro_rules! atomic_type {
                 <$repr>::new(value)
             }
 
-            fn load(repr: &Self::Repr, ordering: Std) -> Self {
-                repr.load(ordering)
-            }
-
-            fn store(repr: &Self::Repr, value: Self, ordering: Std) {
-                repr.store(value, ordering)
-            }
-
-            fn cmpxchg(
-                repr: &Self::Repr,
-                old: Self,
-                new: Self,
-                ordering: Std,
-            ) -> Result<Self, Self> {
-                repr.compare_exchange(old, new, ordering, Std::Relaxed)
-            }
-
             fn free(repr: &mut Self::Repr) {
                 repr.with_mut(|_| ())
+            }
+        }
+
+        #[allow(dead_code)]
+        impl$(<$param>)? Atomic<$type> {
+            pub(crate) fn load<O: AcquireOrRelaxed>(&self, _: O) -> $type {
+                self.0.load(O::STD)
+            }
+
+            pub(crate) fn store<O: ReleaseOrRelaxed>(&self, value: $type, _: O) {
+                self.0.store(value, O::STD)
+            }
+
+            pub(crate) fn cmpxchg<O: Ordering>(
+                &self,
+                old: $type,
+                new: $type,
+                _: O,
+            ) -> Result<$type, $type> {
+                self.0.compare_exchange(old, new, O::STD, Std::Relaxed)
             }
         }
     };
@@ -93,27 +102,6 @@ macro_rules! atomic_type {
 
 atomic_type!(i32, AtomicI32);
 atomic_type!(*mut T, AtomicPtr<T>, T);
-
-/// `kernel::sync::atomic::Atomic`.
-pub(crate) struct Atomic<T: AtomicType>(T::Repr);
-
-impl<T: AtomicType> Atomic<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self(T::new(value))
-    }
-
-    pub(crate) fn load<O: AcquireOrRelaxed>(&self, _: O) -> T {
-        T::load(&self.0, O::STD)
-    }
-
-    pub(crate) fn store<O: ReleaseOrRelaxed>(&self, value: T, _: O) {
-        T::store(&self.0, value, O::STD)
-    }
-
-    pub(crate) fn cmpxchg<O: Ordering>(&self, old: T, new: T, _: O) -> Result<T, T> {
-        T::cmpxchg(&self.0, old, new, O::STD)
-    }
-}
 
 impl Atomic<i32> {
     pub(crate) fn fetch_sub<O: Ordering>(&self, count: i32, _: O) -> i32 {
