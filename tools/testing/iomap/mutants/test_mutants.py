@@ -6,17 +6,15 @@ import io
 import json
 import os
 import re
-import sys
 import tempfile
 import unittest
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-import mutants  # noqa: E402
+import mutants
 
+HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
 # The parser of KTAP is the kernel's.
 KUNIT = os.environ.get("KUNIT", "/cache/tree/tools/testing/kunit")
