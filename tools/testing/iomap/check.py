@@ -43,7 +43,6 @@ class Place:
         """Those that are defined in an object."""
         return set(re.findall(r" [tT] (\S+)$", self.run("llvm-nm", self.build / path), re.MULTILINE))
 
-
     def files(self, *patterns: str) -> list[Path]:
         """Those of ours that go into a kernel tree."""
         return [path for pattern in patterns for folder in ("fs", "rust", "samples")

@@ -39,14 +39,9 @@ def verdict(name: str, good: bool, reason: str) -> Result:
 def parse_check(text: str, folder: str = "check") -> list[Result]:
     """The lines of check.sh: "ok NAME (detail)", "FAIL NAME: why", "skip NAME: why"."""
     results = []
-    for line in text.splitlines():
-        m = re.match(r"(ok|not ok|FAIL|skip) ([\w./-]+):?\s*(.*)$", line)
-        if m:
-            word, name, rest = m.groups()
-            status = {"ok": "pass", "skip": "skip"}.get(word, "fail")
-            if status == "pass":
-                rest = rest.strip("()")
-            results.append(result(f"{folder}/{name}", status, rest))
+    for word, name, rest in re.findall(r"^(ok|not ok|FAIL|skip) ([\w./-]+):?[^\S\n]*(.*)$", text, re.MULTILINE):
+        status = {"ok": "pass", "skip": "skip"}.get(word, "fail")
+        results.append(result(f"{folder}/{name}", status, rest.strip("()") if status == "pass" else rest))
     return results
 
 
@@ -64,8 +59,7 @@ def parse_fstest(text: str, guest: str = "0") -> list[Result]:
         elif "start" in item:
             running = item["start"]
         elif "name" in item:
-            results.append(result(item["name"], item["status"], item.get("reason", ""),
-                                  item.get("ms", 0)))
+            results.append(result(item["name"], item["status"], item.get("reason", ""), item.get("ms", 0)))
             if item["name"] == running:
                 running = ""
     if done:
@@ -97,15 +91,12 @@ def kunit_results(suites: list[ktap.Test]) -> list[Result]:
 
 def splat_result(text: str, guest: str = "0") -> Result:
     """What splat.sh printed: a headline per complaint, then an excerpt."""
-    heads = [line for line in text.splitlines() if line.endswith("the kernel complains:")]
-    if not heads:
-        # What is no fault of the kernel under test is still to be seen.
-        notes = [line.split(": note: ", 1)[1] for line in text.splitlines() if ": note: " in line]
-        return result(f"console-{guest}/splat", "skip" if notes else "pass", "; ".join(notes))
-    excerpt = [line.strip() for line in text.splitlines() if line.startswith("    ")]
-    where = re.search(r":(\d+): the kernel complains:$", heads[0])
-    return result(f"console-{guest}/splat", "fail",
-                  f"line {where.group(1) if where else '?'}: {excerpt[0] if excerpt else ''}")
+    if where := re.search(r":(\d+): the kernel complains:$", text, re.MULTILINE):
+        excerpt = re.search(r"^    (.*)", text, re.MULTILINE)
+        return result(f"console-{guest}/splat", "fail", f"line {where[1]}: {excerpt[1].strip() if excerpt else ''}")
+    # What is no fault of the kernel under test is still to be seen.
+    notes = re.findall(r": note: (.*)", text)
+    return result(f"console-{guest}/splat", "skip" if notes else "pass", "; ".join(notes))
 
 
 def checker_results(console: str, lockdep_stats: str, guest: str) -> list[Result]:
@@ -119,8 +110,12 @@ def checker_results(console: str, lockdep_stats: str, guest: str) -> list[Result
             verdict(f"checker-{guest}/lockdep", lockdep, "lockdep did not start, or turned itself off")]
 
 
+def count(results: list[Result]) -> dict[str, int]:
+    return {s: sum(r["status"] == s for r in results) for s in ("pass", "fail", "skip")}
+
+
 def last_line(results: list[Result]) -> str:
-    n = {s: sum(r["status"] == s for r in results) for s in ("pass", "fail", "skip")}
+    n = count(results)
     line = f"{n['pass']} passed, {n['fail']} failed"
     return line + (f", {n['skip']} skipped" if n["skip"] else "")
 
@@ -135,8 +130,7 @@ def print_report(results: list[Result], out: TextIO) -> None:
     skips: dict[tuple[str, str], list[str]] = {}
     for r in results:
         if r["status"] == "skip":
-            skips.setdefault((r["name"].rsplit("/", 1)[-1], short(r["reason"])), []).append(
-                r["name"])
+            skips.setdefault((r["name"].rsplit("/", 1)[-1], short(r["reason"])), []).append(r["name"])
     if skips:
         print("skipped:", file=out)
         for (_, reason), names in skips.items():
@@ -225,10 +219,10 @@ def main() -> int:
         results.append(result("nothing", "fail", f"no test matches {' '.join(args.only)}"))
     for guest in guests:
         results += guest.itself()
-    if not any(r["status"] in ("pass", "fail") for r in results):
+    if not {"pass", "fail"} & {r["status"] for r in results}:
         results.append(result("nothing", "fail", "no test ran"))
 
-    n = {s: sum(r["status"] == s for r in results) for s in ("pass", "fail", "skip")}
+    n = count(results)
     summary = {"passed": n["pass"], "failed": n["fail"], "skipped": n["skip"],
                "seconds": args.seconds, "only": args.only, "tests": results}
     if args.machine:

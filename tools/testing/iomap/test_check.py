@@ -55,13 +55,11 @@ class Sources(unittest.TestCase):
         text = "\n".join(lines) + "\n#define IOMAP_X(a) a\n"
         self.assertEqual(check.flags(self.place({"include/linux/iomap.h": text, "include/linux/fs.h": ""})),
                          f"{len(lines)} names")
-        for header, said in (("#define IOCB_NEW 1\n", "IOCB_NEW is new in include/linux/fs.h"),
-                             (text.replace("IOMAP_HOLE", "IOMAP_HALO"), "IOMAP_HALO is new"),
-                             (text.replace("#define IOMAP_HOLE", "//"), "IOMAP_HOLE is in .*, but no longer")):
-            fs = header if header.startswith("#define IOCB_NEW") else ""
-            at = self.place({"include/linux/iomap.h": text if fs else header, "include/linux/fs.h": fs})
+        for iomap, fs, said in ((text, "#define IOCB_NEW 1\n", "IOCB_NEW is new in include/linux/fs.h"),
+                                (text.replace("IOMAP_HOLE", "IOMAP_HALO"), "", "IOMAP_HALO is new"),
+                                (text.replace("#define IOMAP_HOLE", "//"), "", "IOMAP_HOLE is in .*, but no longer")):
             with self.assertRaisesRegex(check.Wrong, said):
-                check.flags(at)
+                check.flags(self.place({"include/linux/iomap.h": iomap, "include/linux/fs.h": fs}))
 
     def test_clippy(self) -> None:
         log = "warning: of others\n  --> rust/other.rs:1\nwarning: unused\n  --> /tree/fs/iomap/direct_io.rs:10:2\n"

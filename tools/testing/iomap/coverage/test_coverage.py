@@ -44,18 +44,17 @@ class Lines(unittest.TestCase):
     def test_counts(self) -> None:
         self.assertEqual(coverage.parse_gcov(GCOV), {6: ("first", 7), 12: ("second", 0), 14: ("second", 3)})
 
-    def test_reason_is_for_one_line(self) -> None:
-        lines = second()
-        self.assertEqual(coverage.explain_c(lines, reasons_of("second\tENOMEM\tno\n")), [])
-        self.assertEqual([line.reason for line in lines], ["", "no", ""])
-
-    def test_reason_for_what_is_reached(self) -> None:
-        wrong = coverage.explain_c(second(), reasons_of("second\t-ENOMEM #2\tno\n"))
-        self.assertEqual(wrong, ["unreachable: it is reached: second: -ENOMEM #2 (line 14)"])
-
-    def test_reason_for_nothing(self) -> None:
-        for text in ("second\tENOMEM #3\tno\n", "first\tENOMEM\tno\n"):
-            self.assertEqual(len(coverage.explain_c(second(), reasons_of(text))), 1)
+    def test_reasons(self) -> None:
+        for text, reasons, wrong in (
+                # A reason is for one line.
+                ("second\tENOMEM\tno\n", ["", "no", ""], []),
+                ("second\t-ENOMEM #2\tno\n", ["", "", ""],
+                 ["unreachable: it is reached: second: -ENOMEM #2 (line 14)"]),
+                ("second\tENOMEM #3\tno\n", ["", "", ""], ["unreachable: there is no such line: second: ENOMEM #3"]),
+                ("first\tENOMEM\tno\n", ["", "", ""], ["unreachable: there is no such line: first: ENOMEM"])):
+            lines = second()
+            self.assertEqual(coverage.explain_c(lines, reasons_of(text)), wrong)
+            self.assertEqual([line.reason for line in lines], reasons)
 
     def test_comments_and_mistakes(self) -> None:
         self.assertEqual(reasons_of("# a comment\n\n"), [])
