@@ -217,8 +217,8 @@ impl Request<'_> {
     /// Moves the iterator of a read back to the end of the file if it has passed that. Callers such
     /// as splice rely on this.
     #[inline]
-    fn rewind<'m>(&self, memory: &mut IovIter<'m>, begin: Mark<'m>, end: i64) {
-        if !self.is_write() && end > self.i_size {
+    fn rewind<'m>(&self, memory: &mut IovIter<'m>, begin: Mark<'m>, end: impl FnOnce() -> i64) {
+        if !self.is_write() && end() > self.i_size {
             // CAST: A read begins before the end of the file.
             memory.rewind(begin, self.i_size.wrapping_sub(self.pos) as usize);
         }
@@ -361,9 +361,7 @@ fn decide_and_submit(
     };
     // CAST: The end of a request is a position.
     let end = || iter.pos().wrapping_add(iter.remaining() as i64);
-    if !request.is_write() {
-        request.rewind(memory, mark, end());
-    }
+    request.rewind(memory, mark, end);
 
     let ended = if wait {
         flight.wait(ctx)
@@ -450,7 +448,7 @@ fn submit(
 ) -> Result<(Ended<Dio>, Result), Queued> {
     let begin = memory.mark();
     let walked = plugged(|| submission.walk(iter, memory, first));
-    submission.request.rewind(memory, begin, iter.pos());
+    submission.request.rewind(memory, begin, || iter.pos());
 
     let partial = submission.request.flags.has(CallerFlags::PARTIAL);
     let nowait = submission.request.begin.has(BeginFlags::NOWAIT);

@@ -25,7 +25,8 @@
 //! `iomap_end` with the bytes that were done, if it has one. Its `iomap_next`, if it has that
 //! instead, does both at once. This module leaves out what has no effect: it calls a lone
 //! `iomap_begin` without going through `iomap_iter()`, and calls nobody at the end of the last
-//! mapping if there is nothing to end. It does neither while a tracepoint of iterators is on.
+//! mapping if there is nothing to end. It does neither for a walk whose first mapping is asked for
+//! while a tracepoint of iterators is on.
 //!
 //! # Examples
 //!

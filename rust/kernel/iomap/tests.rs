@@ -676,6 +676,17 @@ mod cases {
         })?;
         assert_eq!((fs.begun, fs.ended), (1, 1));
 
+        // Also if it does not cover the rest of the range, which is warned of once.
+        warnings(|| {
+            Iter::over(ops(), BeginFlags::DIRECT, |iter| {
+                assert!(iter.begin(ctx())?);
+                iter.end(ctx());
+                assert_eq!(iter.length(), 0);
+                Ok(())
+            })
+        })?;
+        assert_eq!((fs.begun, fs.ended), (2, 2));
+
         // Whoever leaves a mapping is told, if this kernel checks for it.
         let left = warnings(|| {
             Iter::over(ops(), BeginFlags::DIRECT, |iter| {

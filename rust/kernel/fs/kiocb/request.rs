@@ -16,7 +16,8 @@ use crate::{
         Atomic,
         Relaxed, //
     },
-    task::MaySleep, //
+    task::MaySleep,
+    types::ForeignOwnable, //
 };
 
 flag_word! {
@@ -45,19 +46,13 @@ flag_word! {
 }
 
 /// Methods without a [`MaySleep`] argument work in any context.
-impl<T> Kiocb<'_, T> {
-    /// [`Kiocb::as_raw`], for any `T`.
-    #[inline]
-    fn raw(&self) -> *mut bindings::kiocb {
-        self.inner.as_ptr()
-    }
-
+impl<T: ForeignOwnable> Kiocb<'_, T> {
     /// The flags (`ki_flags`), as they are now: polling may be switched off on the way.
     #[doc(alias = "ki_flags")]
     #[inline]
     pub fn flags(&self) -> IocbFlags {
         // SAFETY: The kiocb is valid by the invariants.
-        IocbFlags(unsafe { (*self.raw()).ki_flags })
+        IocbFlags(unsafe { (*self.as_raw()).ki_flags })
     }
 
     /// Whether the caller waits for the result itself (`is_sync_kiocb()`).
@@ -67,7 +62,7 @@ impl<T> Kiocb<'_, T> {
     #[inline]
     pub fn is_sync(&self) -> bool {
         // SAFETY: The kiocb is valid by the invariants.
-        unsafe { (*self.raw()).ki_complete.is_none() }
+        unsafe { (*self.as_raw()).ki_complete.is_none() }
     }
 
     /// Whether the data must be stable when the write completes (`iocb_is_dsync()`): the kiocb or
@@ -76,7 +71,7 @@ impl<T> Kiocb<'_, T> {
     #[inline]
     pub fn is_dsync(&self) -> bool {
         // SAFETY: The kiocb and its file are valid by the invariants.
-        unsafe { bindings::iocb_is_dsync(self.raw()) }
+        unsafe { bindings::iocb_is_dsync(self.as_raw()) }
     }
 
     /// The I/O priority of the request (`ki_ioprio`).
@@ -84,7 +79,7 @@ impl<T> Kiocb<'_, T> {
     #[inline]
     pub fn ioprio(&self) -> u16 {
         // SAFETY: The kiocb is valid by the invariants.
-        unsafe { (*self.raw()).ki_ioprio }
+        unsafe { (*self.as_raw()).ki_ioprio }
     }
 
     /// The inode of the file (`file_inode()`).
@@ -92,7 +87,7 @@ impl<T> Kiocb<'_, T> {
     #[inline]
     pub fn inode(&self) -> &Inode {
         // SAFETY: The open file of a valid kiocb pins its inode.
-        unsafe { Inode::from_raw((*(*self.raw()).ki_filp).f_inode) }
+        unsafe { Inode::from_raw((*(*self.as_raw()).ki_filp).f_inode) }
     }
 
     /// Whether the file has any page in the page cache (`nrpages`).
@@ -103,7 +98,7 @@ impl<T> Kiocb<'_, T> {
     pub fn has_cached_pages(&self) -> bool {
         // SAFETY: The file is open, so its mapping is valid; the count is a machine word.
         unsafe {
-            let pages = &raw mut (*(*(*self.raw()).ki_filp).f_mapping).nrpages;
+            let pages = &raw mut (*(*(*self.as_raw()).ki_filp).f_mapping).nrpages;
             Atomic::from_ptr(pages).load(Relaxed) != 0
         }
     }
@@ -119,7 +114,7 @@ impl<T> Kiocb<'_, T> {
             1 << bindings::mapping_flags_AS_EIO | 1 << bindings::mapping_flags_AS_ENOSPC;
         // SAFETY: The file is open, so its mapping is valid; both are machine words.
         let (head, flags) = unsafe {
-            let mapping = (*(*self.raw()).ki_filp).f_mapping;
+            let mapping = (*(*self.as_raw()).ki_filp).f_mapping;
             (
                 Atomic::from_ptr(&raw mut (*mapping).i_pages.xa_head).load(Relaxed),
                 Atomic::from_ptr(&raw mut (*mapping).flags).load(Relaxed),
@@ -140,7 +135,7 @@ impl<T> Kiocb<'_, T> {
             return Ok(());
         }
         // SAFETY: The kiocb is valid, and the context may sleep.
-        to_result(unsafe { bindings::kiocb_write_and_wait(self.raw(), len) })
+        to_result(unsafe { bindings::kiocb_write_and_wait(self.as_raw(), len) })
     }
 
     /// Writes back and then drops the cached pages of the next `len` bytes
@@ -156,6 +151,6 @@ impl<T> Kiocb<'_, T> {
             return Ok(());
         }
         // SAFETY: The kiocb is valid, and the context may sleep.
-        to_result(unsafe { bindings::kiocb_invalidate_pages(self.raw(), len) })
+        to_result(unsafe { bindings::kiocb_invalidate_pages(self.as_raw(), len) })
     }
 }
