@@ -126,7 +126,7 @@ def flags(at: Place) -> str:
 
 
 # Of the kernel crate only what is ours.
-OURS = re.compile(r"kernel::(iomap|block::(bdev|bio|buffer|plug)|fs::inode|iov::iter|task::may_sleep)::")
+OURS = re.compile(r"kernel::(iomap|block::(bdev|bio|buffer|plug)|fs::(inode|kiocb)|iov::iter|task::may_sleep)::")
 
 
 def references(listing: str) -> tuple[int, list[str]]:

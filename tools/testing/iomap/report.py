@@ -23,7 +23,8 @@ from only import matches
 # Our KUnit suites; the others in the kernel are not our concern.
 SUITES = ("rust_iomap", "iomap_dio", "rust_doctests_kernel")
 # Of the examples in the kernel crate those in our files.
-EXAMPLES = re.compile(r"rust_doctest_kernel_(block_(bdev|bio|buffer|plug)|fs_inode|iov_iter|task_may_sleep|iomap)_")
+EXAMPLES = re.compile(r"rust_doctest_kernel_"
+                      r"(block_(bdev|bio|buffer|plug)|fs_(inode|kiocb)|iov_iter|task_may_sleep|iomap)_")
 
 Result = dict[str, Any]
 

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests of check.py."""
 
+import re
 import tempfile
 import unittest
 from pathlib import Path
 
 import check
+import report
 
+PROJECT = Path(__file__).resolve().parents[3]
 LISTING = """\
 0000 <kernel::sync::arc::drop>:
        4: e8                    call 9
@@ -68,6 +71,20 @@ class Sources(unittest.TestCase):
             check.clippy(at)
         (at.build / "check-rust/build.log").write_text(log[:40])
         self.assertEqual(check.clippy(at), "CLIPPY=1 W=1")
+
+
+class OurFiles(unittest.TestCase):
+    def test_all_are_known(self) -> None:
+        """A file that moves out of sight is not checked, and nobody is told."""
+        patch = next((PROJECT / "patches").glob("*-MAINTAINERS-*.patch")).read_text()
+        maintained = tuple(re.findall(r"^\+F:\t(.*?)\*?$", patch, re.MULTILINE))
+        for path in (PROJECT / "rust/kernel").rglob("*.rs"):
+            name = str(path.relative_to(PROJECT))
+            words = name.removeprefix("rust/kernel/").removesuffix(".rs").split("/")
+            with self.subTest(name):
+                self.assertTrue(name.startswith(maintained))
+                self.assertRegex("::".join(["kernel", *words, ""]), check.OURS)
+                self.assertRegex("_".join(["rust_doctest_kernel", *words, ""]), report.EXAMPLES)
 
 
 class Objects(unittest.TestCase):

@@ -21,7 +21,7 @@ ORACLE = "fs/iomap/direct-io.c"
 OBJECT = Path("fs/iomap/direct_io_compare")
 # The path, and the abstractions that it is built from.
 RUST = re.compile(r"(fs/iomap/direct_io(\.rs|/.*\.rs)|rust/kernel/iomap(\.rs|/.*\.rs)|"
-                  r"rust/kernel/(block/(bdev|bio|plug)|fs/inode|iov/iter|task/may_sleep)\.rs)$")
+                  r"rust/kernel/(block/(bdev|bio|plug)|fs/(inode|kiocb/request)|iov/iter|task/may_sleep)\.rs)$")
 # Not of the path: the KUnit tests in Rust.
 NOT_RUST = re.compile(r"(fs/iomap/tests/.*|rust/kernel/iomap/tests\.rs)$")
 

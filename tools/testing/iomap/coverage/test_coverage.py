@@ -10,6 +10,7 @@ import coverage
 from coverage import Spot
 
 LIST = Path(__file__).resolve().parents[1] / "unreachable"
+PROJECT = LIST.parents[3]
 
 GCOV = """\
 file:../../tree/include/linux/fs.h
@@ -66,6 +67,12 @@ class Lines(unittest.TestCase):
 
 
 class Edges(unittest.TestCase):
+    def test_all_files_are_looked_at(self) -> None:
+        for path in (PROJECT / "rust/kernel").rglob("*.rs"):
+            # Only the sample uses buffers, and the scripts cannot reach it.
+            if path.name not in ("buffer.rs", "tests.rs"):
+                self.assertRegex(str(path.relative_to(PROJECT)), coverage.RUST)
+
     OURS = ("fs/iomap/direct_io/submit.rs", 12, "submit")
     CORE = ("library/core/src/option.rs", 99, "map")
     ENTRY = ("fs/iomap/direct_io.rs", 150, "iomap_dio_rw")
