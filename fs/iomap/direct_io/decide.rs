@@ -93,6 +93,13 @@ impl Owed {
         self.0 == 0
     }
 
+    /// Whether the rest of the first and of the last block has to be zeroed: they may have old data
+    /// of the device.
+    #[inline]
+    pub(crate) const fn zeroes_around(self) -> bool {
+        self.0 & Self::CONVERT.with(Self::RECORD).0 != 0
+    }
+
     /// The union of both sets.
     #[inline]
     #[must_use]
@@ -109,6 +116,13 @@ impl Owed {
         } else {
             self
         }
+    }
+
+    /// This set without what is in the other.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// The set as a debt, unless it is empty.
@@ -184,8 +198,6 @@ pub(crate) struct Target {
 pub(crate) struct WritePlan {
     /// What the request owes because of this mapping.
     pub(crate) owed: Owed,
-    /// The rest of the first and of the last block has to be zeroed.
-    pub(crate) zero_around: bool,
     /// The bios are written through (`REQ_FUA`).
     pub(crate) fua: bool,
     /// The durability of the request once these bios are submitted.
@@ -196,7 +208,7 @@ pub(crate) struct WritePlan {
 ///
 /// `writes_through` tells whether a write with `REQ_FUA` reaches the media of the device. It is
 /// called only if the answer matters.
-#[inline]
+#[inline(always)]
 pub(crate) fn plan_write(
     target: Target,
     durability: Durability,
@@ -214,7 +226,6 @@ pub(crate) fn plan_write(
 
     WritePlan {
         owed,
-        zero_around: target.unwritten || target.new,
         fua,
         durability: if through && !fua {
             Durability::Flush

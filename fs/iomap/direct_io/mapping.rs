@@ -256,7 +256,7 @@ impl<'r, 'a> Submission<'r, 'a> {
             }
             self.travel.owe(plan.owed);
             self.request.durability = plan.durability;
-            zero_around = plan.zero_around;
+            zero_around = plan.owed.zeroes_around();
             flags = flags.with_if(plan.fua, OpFlags::FUA);
         }
 

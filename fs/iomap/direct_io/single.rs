@@ -68,15 +68,10 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// The properties of the bio of a request.
+/// What the mapping makes of a request.
 struct Plan {
     flags: OpFlags,
-    transfer: Transfer,
     owed: Owed,
-    /// The device's cache is flushed at completion.
-    flush: bool,
-    /// The rest of the first and of the last block has to be zeroed.
-    zero_around: bool,
 }
 
 impl Plan {
@@ -85,41 +80,47 @@ impl Plan {
     fn new(request: &Request<'_>) -> Self {
         Self {
             flags: OpFlags::SYNC | OpFlags::IDLE,
-            transfer: request.transfer(),
             owed: request.owed,
-            flush: false,
-            zero_around: false,
         }
     }
 
-    /// The plan for any other request, or `None` if the mapping or the request needs more than a
-    /// single bio.
-    #[cold]
-    #[inline(never)]
-    fn special(request: &Request<'_>, extent: Extent<'_>, unwritten: bool) -> Option<Self> {
-        let flags = extent.flags();
-        if flags.has(MapFlags::INTEGRITY | MapFlags::ANON_WRITE) {
-            return None;
-        }
+    /// The plan for any other request.
+    #[inline(always)]
+    fn special(request: &Request<'_>, extent: Extent<'_>, unwritten: bool) -> Self {
         let ordinary = Self::new(request);
         if !request.is_write() {
-            // A read of unwritten blocks needs no bio.
-            return (!unwritten).then_some(ordinary);
+            return ordinary;
         }
         let plan = request.plan_write(extent, unwritten);
-        Some(Self {
+        let flush = plan.durability == Durability::Flush;
+        Self {
             flags: ordinary
                 .flags
-                .with_if(flags.has(MapFlags::ATOMIC_BIO), OpFlags::ATOMIC)
+                .with_if(extent.flags().has(MapFlags::ATOMIC_BIO), OpFlags::ATOMIC)
                 .with_if(plan.fua, OpFlags::FUA),
-            transfer: Transfer::Write {
-                through: plan.durability == Durability::WrittenThrough,
-            },
-            owed: ordinary.owed.with(plan.owed),
-            flush: plan.durability == Durability::Flush,
-            zero_around: plan.zero_around,
-        })
+            owed: ordinary.owed.with(plan.owed).with_if(flush, Owed::FLUSH),
+        }
     }
+
+    /// The direction. The only bio of the request was written through if it has `REQ_FUA`.
+    #[inline(always)]
+    fn transfer(&self, request: &Request<'_>) -> Transfer {
+        if request.is_write() {
+            Transfer::Write {
+                through: self.flags.has(OpFlags::FUA),
+            }
+        } else {
+            Transfer::Read
+        }
+    }
+}
+
+/// Whether the mapping needs more than a single bio.
+#[inline(always)]
+fn needs_more(extent: Extent<'_>) -> bool {
+    extent
+        .flags()
+        .has(MapFlags::INTEGRITY | MapFlags::ANON_WRITE)
 }
 
 /// Submits all of a request as one bio, if the mapping at `place` and the memory allow that.
@@ -138,16 +139,22 @@ pub(super) fn start<'m>(
     let (pos, len) = (place.pos(), place.remaining());
 
     let (extent, plan) = match place.mapping() {
-        Mapping::Mapped(extent) if request.is_ordinary(extent) => {
-            (extent, Some(Plan::new(request)))
+        Mapping::Mapped(extent) if request.is_ordinary(extent) => (extent, Plan::new(request)),
+        Mapping::Mapped(extent) if !needs_more(extent) => {
+            (extent, Plan::special(request, extent, false))
         }
-        Mapping::Mapped(extent) => (extent, Plan::special(request, extent, false)),
-        Mapping::Unwritten(extent) => (extent, Plan::special(request, extent, true)),
-        Mapping::Hole | Mapping::Delalloc | Mapping::Inline(_) | Mapping::Unknown => {
-            return Err(iocb);
+        // A read of unwritten blocks needs no bio.
+        Mapping::Unwritten(extent) if request.is_write() && !needs_more(extent) => {
+            (extent, Plan::special(request, extent, true))
         }
+        Mapping::Mapped(_)
+        | Mapping::Unwritten(_)
+        | Mapping::Hole
+        | Mapping::Delalloc
+        | Mapping::Inline(_)
+        | Mapping::Unknown => return Err(iocb),
     };
-    let (Some(plan), Some(bdev)) = (plan, extent.bdev()) else {
+    let Some(bdev) = extent.bdev() else {
         return Err(iocb);
     };
     let alignment = request.alignment(bdev);
@@ -155,8 +162,8 @@ pub(super) fn start<'m>(
         return Err(iocb);
     }
     if request.is_write() {
-        let block_size = inode.block_size();
-        if decide::needs_zeroes(plan.zero_around, pos, len, block_size, || inode.size()) {
+        let (around, block_size) = (plan.owed.zeroes_around(), inode.block_size());
+        if decide::needs_zeroes(around, pos, len, block_size, || inode.size()) {
             return Err(iocb);
         }
     }
@@ -184,7 +191,7 @@ pub(super) fn start<'m>(
     }
     let polled = bio.iocb().flags().has(IocbFlags::HIPRI);
     if polled {
-        if !plan.owed.is_nothing() {
+        if !plan.owed.without(Owed::FLUSH).is_nothing() {
             // A request that completes on a work queue is not polled.
             bio.iocb().stop_polling();
         } else if !bio.iocb().is_sync() {
@@ -199,7 +206,7 @@ pub(super) fn start<'m>(
             size,
             counted: request.counted(size),
             done_before: request.done_before,
-            travel: Travel::single(plan.transfer, plan.owed.with_if(plan.flush, Owed::FLUSH)),
+            travel: Travel::single(plan.transfer(request), plan.owed),
             fsblock_aligned: request.flags.has(CallerFlags::FSBLOCK_ALIGNED),
         },
         ctx,

@@ -115,7 +115,7 @@ mod cases {
                 let plan = decide::plan_write(target, durability, || device);
                 let pure = !unwritten && !new && !shared;
 
-                assert_eq!(plan.zero_around, unwritten || new);
+                assert_eq!(plan.owed.zeroes_around(), unwritten || new);
                 assert_eq!(plan.owed.is_nothing(), pure);
                 let owed = Owed::NOTHING
                     .with_if(unwritten, Owed::CONVERT)

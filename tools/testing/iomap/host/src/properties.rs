@@ -209,7 +209,7 @@ proptest! {
 
             prop_assert_eq!(plan.fua, fua);
             prop_assert_eq!(asked.get(), u32::from(matters));
-            prop_assert_eq!(plan.zero_around, mapping.unwritten || mapping.new);
+            prop_assert_eq!(plan.owed.zeroes_around(), mapping.unwritten || mapping.new);
             prop_assert_eq!(plan.owed.is_nothing(), !completion_work);
             // The request stays polled as long as it has no debt.
             prop_assert_eq!(all.is_nothing(), !comp_work);
@@ -245,7 +245,9 @@ proptest! {
         let i_size = off.map_or(i_size, |off| end + off);
         // Reads have no plan, and zero nothing.
         let around = write
-            && decide::plan_write(mapping, Durability::NotNeeded, || true).zero_around;
+            && decide::plan_write(mapping, Durability::NotNeeded, || true)
+                .owed
+                .zeroes_around();
         let asked = Cell::new(false);
         let zeroes = decide::zeroes_tail(write, around, end, || {
             asked.set(true);
