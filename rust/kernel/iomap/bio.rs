@@ -93,6 +93,7 @@ use crate::{
     },
     task::MaySleep, //
 };
+
 /// Contents that a request can have.
 ///
 /// The end of a bio knows only what its request says of its bios ([`Buffers`]). A bio that was
