@@ -210,7 +210,7 @@ pub(crate) struct WritePlan {
 /// called only if the answer matters.
 #[inline(always)]
 pub(crate) fn plan_write(
-    target: Target,
+    target: &Target,
     durability: Durability,
     writes_through: impl FnOnce() -> bool,
 ) -> WritePlan {

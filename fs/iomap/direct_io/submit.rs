@@ -197,7 +197,7 @@ impl Request<'_> {
             shared: flags.has(MapFlags::SHARED),
             dirty: flags.has(MapFlags::DIRTY),
         };
-        decide::plan_write(target, self.durability, || {
+        decide::plan_write(&target, self.durability, || {
             extent
                 .bdev()
                 .is_some_and(|bdev| !bdev.has_write_cache() || bdev.has_fua())

@@ -112,7 +112,7 @@ mod cases {
                     shared,
                     dirty,
                 };
-                let plan = decide::plan_write(target, durability, || device);
+                let plan = decide::plan_write(&target, durability, || device);
                 let pure = !unwritten && !new && !shared;
 
                 assert_eq!(plan.owed.zeroes_around(), unwritten || new);
@@ -147,13 +147,13 @@ mod cases {
             asked = true;
             true
         };
-        decide::plan_write(target, Durability::NotNeeded, &mut ask);
-        decide::plan_write(target, Durability::Flush, &mut ask);
+        decide::plan_write(&target, Durability::NotNeeded, &mut ask);
+        decide::plan_write(&target, Durability::Flush, &mut ask);
         let new = Target {
             new: true,
             ..target
         };
-        decide::plan_write(new, Durability::WrittenThrough, &mut ask);
+        decide::plan_write(&new, Durability::WrittenThrough, &mut ask);
         assert!(!asked);
     }
 

@@ -184,7 +184,7 @@ proptest! {
         let mut all = Owed::NOTHING;
         for (mapping, write_cache, has_fua) in mappings {
             let asked = Cell::new(0);
-            let plan = decide::plan_write(mapping, durability, || {
+            let plan = decide::plan_write(&mapping, durability, || {
                 asked.set(asked.get() + 1);
                 !write_cache || has_fua
             });
@@ -245,7 +245,7 @@ proptest! {
         let i_size = off.map_or(i_size, |off| end + off);
         // Reads have no plan, and zero nothing.
         let around = write
-            && decide::plan_write(mapping, Durability::NotNeeded, || true)
+            && decide::plan_write(&mapping, Durability::NotNeeded, || true)
                 .owed
                 .zeroes_around();
         let asked = Cell::new(false);
