@@ -288,7 +288,7 @@ impl<'r, 'a> Submission<'r, 'a> {
         if let Err(error) = self.bios.prepare(self.request.ctx) {
             return (0, Err(error));
         }
-        // A request that completes on a work queue is not polled for.
+        // What needs a work queue because of its range or mapping is not polled for.
         if self.travel.debt().is_some() {
             self.bios.iocb().stop_polling();
         }
@@ -301,7 +301,7 @@ impl<'r, 'a> Submission<'r, 'a> {
         }
 
         while left > 0 {
-            // The request has failed with its first bio that has; submit no more of them.
+            // If one bio has failed, the request has: submit no more.
             if self.bios.has_failed() {
                 return (copied, Ok(()));
             }

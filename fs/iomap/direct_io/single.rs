@@ -192,7 +192,7 @@ pub(super) fn start<'m>(
     let polled = bio.iocb().flags().has(IocbFlags::HIPRI);
     if polled {
         if !plan.owed.without(Owed::FLUSH).is_nothing() {
-            // A request that completes on a work queue is not polled.
+            // A request that owes more than a flush is not polled for.
             bio.iocb().stop_polling();
         } else if !bio.iocb().is_sync() {
             bio.poll_for();

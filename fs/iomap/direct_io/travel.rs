@@ -7,19 +7,20 @@
 //!                           |
 //!                           | error, cached pages (write)
 //!                           v
-//!  Deferred  either       --+--> completed on a work queue
+//!  Deferred  either       --+--> completed in process context
 //!                           ^
-//!                           | error, cached pages (write), a debt of a mapping
+//!                           | error, cached pages (write), a debt
 //!                           |
 //!  Plain     counted      --+--> completed where the last bio ends
 //!
 //!  Bounce    counted, through bounce buffers
 //!                         --+--> completed where the last bio ends
 //!                           |
-//!                           +--> with a debt: completed on a work queue
+//!                           +--> with a debt: completed in process context
 //! ```
 //!
-//! If the submitter completes a request itself, because it waited or because all bios had ended by
+//! Process context is a work queue, or the worker that ends the last bio as a part of an ioend. If
+//! the submitter completes a request itself, because it waited or because all bios had ended by
 //! then, the request keeps its variant: the submitter is in process context already.
 
 #![forbid(unsafe_code)]

@@ -174,7 +174,7 @@ use core::{
 
 /// A request that fits in front of its only bio.
 pub trait Header: Send + Sized + 'static {
-    /// How the file system takes part in the request.
+    /// The callbacks of the file system for the request.
     type Ops: Send + 'static;
 
     /// The request runs on the work queue that it was punted to. This owns it and completes it.

@@ -6,8 +6,7 @@
 //! `IOMAP_DIO_FORCE_WAIT` and `IOMAP_DIO_UNWRITTEN` are both bit 0. Because they have two types,
 //! the compiler rejects a mix-up.
 //!
-//! C headers: [`include/linux/iomap.h`](srctree/include/linux/iomap.h),
-//! [`include/linux/fs.h`](srctree/include/linux/fs.h).
+//! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 //!
 //! # Examples
 //!

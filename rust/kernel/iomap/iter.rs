@@ -25,8 +25,8 @@
 //! `iomap_end` with the bytes that were done, if it has one. Its `iomap_next`, if it has that
 //! instead, does both at once. This module leaves out what has no effect: it calls a lone
 //! `iomap_begin` without going through `iomap_iter()`, and calls nobody at the end of the last
-//! mapping if there is nothing to end. It does neither for a walk whose first mapping is asked for
-//! while a tracepoint of iterators is on.
+//! mapping if there is nothing to end. A walk that begins while a tracepoint of iterators is enabled
+//! uses `iomap_iter()` throughout.
 //!
 //! # Examples
 //!
@@ -152,8 +152,8 @@ pub struct Place(Opaque<bindings::iomap_iter>);
 ///
 /// # Invariants
 ///
-/// `ops` are those of a [`MapOps`] that outlives it, and the iterator is over its inode, in its
-/// direction and with its private data. It does not move.
+/// `ops` are those of a [`MapOps`] that outlives it, and the iterator is over its inode, within its
+/// range, in its direction and with its private data. It does not move.
 #[doc(alias = "iomap_iter")]
 pub struct Iter<'a> {
     place: Place,

@@ -21,8 +21,8 @@
 //!
 //! Each is consumed by the step to the next. So the file system is told once, then
 //! `inode_dio_end()` is called once, and then the result is either returned or passed to
-//! `ki_complete()`, after which nothing of the kiocb is used. A submission without a result can
-//! only return `-EIOCBQUEUED`, which takes a [`Queued`].
+//! `ki_complete()`, after which nothing of the kiocb is used. A submission that has handed its
+//! request over has only a [`Queued`], from which it can only return `-EIOCBQUEUED`.
 //!
 //! A value that is dropped instead is a request that nobody completes. The kernel warns of it.
 //!
@@ -134,8 +134,8 @@ impl Iocb {
 
 /// A kiocb whose request is being prepared.
 ///
-/// `O` is [`DioOps`] for a request of `iomap_dio_rw()`, and `()` for one whose file system does not
-/// take part.
+/// `O` is [`DioOps`] for a request of `iomap_dio_rw()`, and `()` for a simple read, which has no
+/// callbacks.
 ///
 /// # Invariants
 ///
@@ -189,7 +189,7 @@ impl<O> NewIocb<O> {
     /// it.
     ///
     /// The caller of the request holds the inode lock at least shared. The file system is told when
-    /// the bios have ended, if it takes part.
+    /// the bios have ended, if it has an `->end_io`.
     #[doc(alias = "inode_dio_begin")]
     #[inline]
     pub fn begin_dio(self) -> BusyIocb<O> {

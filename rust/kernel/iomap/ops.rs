@@ -7,7 +7,7 @@
 //!
 //! * [`MapOps`] answers where a range of a file lives. It is needed for the walk over the mappings
 //!   only, so it is borrowed for the call.
-//! * [`DioOps`] takes part in the request, until that is over, and so beyond the call if the
+//! * [`DioOps`] is called for the bios and at the end of the request, and so beyond the call if the
 //!   request is asynchronous.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
@@ -27,7 +27,7 @@
 //! /// # Safety
 //! ///
 //! /// All must be valid: `ops` during the call, `dio_ops` until the request is over. The caller holds
-//! /// the locks that `ops` needs, and has checked `pos`.
+//! /// the locks that `ops` needs, and `rw_verify_area()` has accepted the range.
 //! unsafe fn callbacks<'a>(
 //!     inode: &'a Inode,
 //!     memory: &IovIter<'_>,
@@ -142,8 +142,7 @@ impl<'a> MapOps<'a> {
     }
 }
 
-/// The callbacks by which a file system takes part in direct I/O, if it does (`struct
-/// iomap_dio_ops`).
+/// The callbacks of a file system for a direct I/O request, if it has any (`struct iomap_dio_ops`).
 ///
 /// # Invariants
 ///

@@ -45,7 +45,9 @@
 //! 1. Implement [`Operations`] for a type that has no values. `Sealed` is what the completion needs
 //!    to know, such as the size.
 //! 2. Make a static [`Cache`], and call [`Cache::init`] once at boot.
-//! 3. Submit bios with [`Template::submit`], then [`Submitter::seal`] the request.
+//! 3. Allocate the memory with [`Submitter::prepare`], submit bios with [`Template::submit`], then
+//!    [`Submitter::seal`] the request. Only the kind of request that the exported end functions
+//!    complete ([`Exported`]) can have bios.
 //!
 //! ```no_run
 //! use kernel::{
@@ -100,6 +102,7 @@
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 //!
+//! [`Exported`]: super::bio::Exported
 //! [`Template::submit`]: super::bio::Template::submit
 
 use super::{
@@ -292,8 +295,8 @@ pub struct Prepared<T: Operations>(NonNull<Inner<T>>);
 
 impl<T: Operations> Drop for Prepared<T> {
     fn drop(&mut self) {
-        // SAFETY: By the invariants nobody else refers to the memory. Of which cache it is, `kfree()`
-        // knows: who asked for the request is not asked again.
+        // SAFETY: By the invariants nobody else refers to the memory. `kfree()` finds the
+        // cache by itself, so `T::cache()` is not asked again.
         unsafe { bindings::kfree(self.0.as_ptr().cast()) };
     }
 }

@@ -118,8 +118,9 @@ def flags(at: Place) -> str:
         raise Wrong("include/linux/iomap.h has no flags")
     known = set(re.findall(r"^IO[A-Z_]+", (HERE / "known-flags").read_text(), re.MULTILINE))
     for name in sorted(there.keys() - known):
-        raise Wrong(f"{name} is new in {there[name]}: decide what rust/kernel/iomap/flags.rs and fs/iomap/direct_io/ "
-                    "do with it, then add it to tools/testing/iomap/known-flags")
+        raise Wrong(f"{name} is new in {there[name]}: decide what rust/kernel/iomap/flags.rs, or for IOCB_* "
+                    "rust/kernel/fs/kiocb/request.rs, and fs/iomap/direct_io/ do with it, then add it to "
+                    "tools/testing/iomap/known-flags")
     for name in sorted(known - there.keys()):
         raise Wrong(f"{name} is in tools/testing/iomap/known-flags, but no longer in include/linux/iomap.h or fs.h")
     return f"{len(there)} names"
