@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Tests of check.py."""
 
@@ -97,7 +96,3 @@ class Objects(unittest.TestCase):
         n, wrong = check.not_exported(C, RUST, "__export_symbol_iomap_dio_rw\n__export_symbol_iomap_dio_complete2\n")
         self.assertEqual(n, 2)
         self.assertEqual(wrong, ["iomap_dio_complete is not exported", "iomap_dio_complete has no #[export]"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Tests of overlay.py, with a tree and a checkout of a few files."""
 
@@ -236,7 +235,3 @@ class Commits(Place):
                 (self.tmp / "bin/git").chmod(0o755)
                 self.says(said, "apply", status=status, PATH=f"{self.tmp}/bin:{self.env['PATH']}")
                 self.is_back()
-
-
-if __name__ == "__main__":
-    unittest.main()

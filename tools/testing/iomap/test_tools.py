@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Tests of what the scripts of this folder share."""
 
@@ -103,7 +102,3 @@ class Publish(unittest.TestCase):
                       "published", IOMAP_T0="1000000000")
                 self.assertEqual((Path(name) / "results" / latest).readlink(), Path(f"20010909T014640Z-{kind}"))
                 self.assertEqual((Path(name) / "results" / latest / "report").read_text(), "1\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -261,7 +261,3 @@ class Device(unittest.TestCase):
         self.assertIn("--gtod_reduce=0", job)
         self.assertIn("--time_based=0", job)
         self.assertNotIn("--gtod_reduce=1", job)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Unit tests of the benchmark's filter, statistics and report: python3 bench/test_report.py"""
+"""Unit tests of the benchmark's filter, statistics and report."""
 
 import argparse
 import contextlib
@@ -203,7 +202,3 @@ class Report(unittest.TestCase):
     def test_numbers(self) -> None:
         for iops, text in ((840, "0.84k"), (4210, "4.21k"), (341234, "341.2k"), (None, "")):
             self.assertEqual(report.kilo(iops), text)
-
-
-if __name__ == "__main__":
-    unittest.main()

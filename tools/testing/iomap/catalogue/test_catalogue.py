@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Tests of catalogue.py."""
 
@@ -74,7 +73,3 @@ class Catalogue(unittest.TestCase):
 
     def test_defined_twice(self) -> None:
         self.finds("D1 is defined 2 times", page=GOOD + GOOD.split("\n\n", maxsplit=1)[0] + "\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

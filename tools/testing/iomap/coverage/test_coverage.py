@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Tests of coverage.py, and of the list of what cannot be reached."""
 
@@ -98,7 +97,3 @@ class Edges(unittest.TestCase):
         edges = [Spot("fs/a.rs", 1, "f", n, r) for n, r in ((1, 0), (0, 1), (0, 0))]
         self.assertEqual(coverage.last_line(second(), edges),
                          "C: 1 of 3 lines, Rust: 2 of 3 edges")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Tests of ktap.py, which need the parser of a kernel tree: KUNIT=/path/to/linux/tools/testing/kunit."""
 
@@ -96,7 +95,3 @@ class Ktap(unittest.TestCase):
                          [("dio.holes", "skip", "no holes # here"),
                           ("dio.mix-io_uring", "fail", "op 3: read of 5: -5"),
                           ("dio.extend", "fail", "extend: Test terminated by timeout")])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Tests of what reads results: run.py here and report.py above."""
 
@@ -187,7 +186,3 @@ class Report(unittest.TestCase):
         self.assertIn("  b/x: why not", lines)
         self.assertIn("  c/1/s, c/2/s: no disk", lines)
         self.assertEqual(report.last_line([report.result("a", "pass")]), "1 passed, 0 failed")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Tests of mutants.py, and of the list: each wrong edit still fits the sources, exactly once."""
 
@@ -274,7 +273,3 @@ class TheList(unittest.TestCase):
             self.assertIn(str(path.relative_to(ROOT)), files)
         self.assertGreaterEqual(sum(f.startswith("rust/kernel/") for f in files), 14)
         self.assertGreaterEqual(len(self.mutants), 430)
-
-
-if __name__ == "__main__":
-    unittest.main()
