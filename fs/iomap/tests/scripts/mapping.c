@@ -176,7 +176,7 @@ const struct script mapping_scripts[] = {
 	  NEVER("dirty inode size=512") },
 	{ .name = "D46 a read of inline data that is nowhere is an error of the file system",
 	  READS(512, -EIO), .size = 512, .end_io = 1, MAP(.type = MAP_INLINE, .nothing = 1),
-	  SHOWS("end pos=0 len=512 written=0", "end_io size=0 error=-5",
+	  SHOWS("end pos=0 len=512 written=0", "end_io size=0 error=-5", "return -5",
 		"fserror type=2 pos=0 len=0 error=-5", "warned") },
 	{ .name = "D46 a write of inline data to nowhere is an error of the file system",
 	  WRITES(512, -EIO), .size = 512, .end_io = 1, MAP(.type = MAP_INLINE, .nothing = 1),

@@ -105,12 +105,6 @@ const struct script zeroing_scripts[] = {
 		"hint=3 prio=8196 stream=0 set=fs pi",
 		"bio2 write sector=2050 size=3072 opf=SYNC|IDLE vecs=zero:3072(1)",
 		"hint=0 prio=16388 stream=0 set=fs acct="), NEVER("bio3") },
-	/* Nevertheless there is no flush. */
-	{ .name = "D75 zeroes are not written through", WRITES(512, 512), .size = 512,
-	  .ki_flags = IOCB_DSYNC, .cache = 1, .fua = 1, .end_io = 1,
-	  SHOWS("bio0 write sector=2048 size=512 opf=SYNC|IDLE|FUA vecs=",
-		"bio1 write sector=2049 size=3584 opf=SYNC|IDLE vecs=zero:3584(1)",
-		"end_io size=512 error=0 flags=50000000 "), NEVER("fsync") },
 	{ .name = "D75 zeroes around an atomic write are not atomic", WRITES(512, 512),
 	  .ki_flags = IOCB_ATOMIC, .atomic = 4096, MAP(.flags = IOMAP_F_NEW | IOMAP_F_ATOMIC_BIO),
 	  SHOWS("bio0 write sector=2048 size=512 opf=SYNC|IDLE|ATOMIC vecs=p0+0:512(1)",
