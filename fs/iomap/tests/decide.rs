@@ -4,9 +4,7 @@
 
 use super::decide::{
     self,
-    Durability,
     Owed,
-    Target,
     Walk, //
 };
 use kernel::macros::kunit_tests;
@@ -90,74 +88,6 @@ mod cases {
     }
 
     #[test]
-    fn durability_at_the_start() {
-        assert_eq!(Durability::asked(false), Durability::WrittenThrough);
-        assert_eq!(Durability::asked(true), Durability::Flush);
-    }
-
-    #[test]
-    fn plans_of_writes() {
-        // All mappings with both kinds of device and all durabilities.
-        for bits in 0..1 << 5 {
-            let [unwritten, new, shared, dirty, device] =
-                core::array::from_fn(|bit| bits >> bit & 1 != 0);
-            for durability in [
-                Durability::NotNeeded,
-                Durability::WrittenThrough,
-                Durability::Flush,
-            ] {
-                let target = Target {
-                    unwritten,
-                    new,
-                    shared,
-                    dirty,
-                };
-                let plan = decide::plan_write(&target, durability, || device);
-                let pure = !unwritten && !new && !shared;
-
-                assert_eq!(plan.owed.zeroes_around(), unwritten || new);
-                assert_eq!(plan.owed.is_nothing(), pure);
-                let owed = Owed::NOTHING
-                    .with_if(unwritten, Owed::CONVERT)
-                    .with_if(shared, Owed::REMAP)
-                    .with_if(new, Owed::RECORD);
-                assert_eq!(plan.owed, owed);
-                let through = durability == Durability::WrittenThrough;
-                assert_eq!(plan.fua, through && pure && !dirty && device);
-                let after = if through && !plan.fua {
-                    Durability::Flush
-                } else {
-                    durability
-                };
-                assert_eq!(plan.durability, after);
-            }
-        }
-    }
-
-    #[test]
-    fn device_is_asked_only_when_it_matters() {
-        let target = Target {
-            unwritten: false,
-            new: false,
-            shared: false,
-            dirty: false,
-        };
-        let mut asked = false;
-        let mut ask = || {
-            asked = true;
-            true
-        };
-        decide::plan_write(&target, Durability::NotNeeded, &mut ask);
-        decide::plan_write(&target, Durability::Flush, &mut ask);
-        let new = Target {
-            new: true,
-            ..target
-        };
-        decide::plan_write(&new, Durability::WrittenThrough, &mut ask);
-        assert!(!asked);
-    }
-
-    #[test]
     fn zeroing_of_tails() {
         // (write, zero around, end of the data, size of the file, zeroes)
         for (write, around, end, i_size, expected) in [
@@ -201,26 +131,6 @@ mod cases {
         for write in [false, true] {
             assert_eq!(decide::owed_at_end(write, true, || true), Owed::REPORT);
         }
-    }
-
-    #[test]
-    fn debts_are_not_nothing() {
-        assert!(Owed::NOTHING.debt().is_none());
-        for owed in [
-            Owed::CONVERT,
-            Owed::REMAP,
-            Owed::RECORD,
-            Owed::EXTEND,
-            Owed::FLUSH,
-            Owed::DROP_PAGES,
-            Owed::REPORT,
-        ] {
-            assert!(owed.debt().is_some_and(|debt| debt.has(owed)));
-        }
-        let debt = Owed::CONVERT.debt();
-        assert!(debt.is_some_and(|debt| !debt.has(Owed::REMAP)));
-        let both = Owed::CONVERT.with(Owed::REMAP).debt();
-        assert!(both.is_some_and(|debt| debt.has(Owed::CONVERT) && debt.has(Owed::REMAP)));
     }
 
     #[test]
