@@ -28,7 +28,6 @@ use super::{
         MapOps, //
     },
     request::{
-        BioRef,
         Cache,
         Ended,
         Operations,
@@ -136,7 +135,7 @@ fn iocb(ops: DioOps) -> Result<BusyIocb<DioOps>> {
 }
 
 /// Ends a request, and its kiocb with it.
-fn over<T: Operations>(request: Unique<T>) -> T::Sealed {
+fn over(request: Unique<Probe>) -> Seal {
     let (iocb, sealed) = request.into_parts();
     end(iocb);
     sealed
@@ -153,30 +152,19 @@ fn end(iocb: BusyIocb<DioOps>) {
     assert_eq!(left.load(Relaxed), 0);
 }
 
-/// The request, which has bios or the memory for them.
-fn ended<T: Operations>(ended: Ended<T>) -> Result<Unique<T>> {
-    match ended {
-        Ended::Bios(request) => Ok(request),
-        Ended::WithoutBio(iocb, _) => {
+/// The request, which has memory and was not left to its bios.
+fn sealed(sealed: Result<Ended<Probe>, Queued>) -> Result<Unique<Probe>> {
+    match sealed {
+        Ok(Ended::Bios(request)) => Ok(request),
+        Ok(Ended::WithoutBio(iocb, _)) => {
             end(iocb);
             Err(EINVAL)
         }
-    }
-}
-
-/// As [`ended`], of a request that was not left to its bios.
-fn sealed<T: Operations>(sealed: Result<Ended<T>, Queued>) -> Result<Unique<T>> {
-    match sealed {
-        Ok(request) => ended(request),
         Err(queued) => {
             queued.answer().into_raw();
             Err(EINVAL)
         }
     }
-}
-
-fn bio_ref<T: Operations>(submitter: &Submitter<T>) -> Result<BioRef<T>> {
-    submitter.bio_ref().ok_or(ENOMEM)
 }
 
 static CACHE: Cache<Probe> = Cache::new();
@@ -194,36 +182,6 @@ fn start() -> Result<Submitter<Probe>> {
         buffers,
         Some(prepared),
     ))
-}
-
-/// Requests of which each has another cache than the one before.
-enum Fickle {}
-
-static FICKLE: (Cache<Fickle>, Cache<Fickle>) = (Cache::new(), Cache::new());
-static SECOND: AtomicFlag = AtomicFlag::new(false);
-
-impl Operations for Fickle {
-    type Sealed = ();
-
-    fn cache() -> &'static Cache<Self> {
-        if SECOND.xchg(!SECOND.load(Relaxed), Relaxed) {
-            &FICKLE.1
-        } else {
-            &FICKLE.0
-        }
-    }
-
-    fn ended(request: Unique<Self>) {
-        over(request)
-    }
-
-    fn ioend_ended(request: Unique<Self>, _ctx: MaySleep) {
-        over(request)
-    }
-
-    fn punted(request: Unique<Self>, _ctx: MaySleep) {
-        over(request)
-    }
 }
 
 /// Memory of the kernel, with an iterator.
@@ -379,17 +337,15 @@ mod cases {
     use super::*;
 
     #[test]
-    fn request_without_bios_is_the_submitters() -> Result {
+    fn last_bio_says_where_it_ended() -> Result {
         let submitter = start()?;
-        let mut request = sealed(submitter.seal(seal(1)?))?;
-        assert_eq!(request.pages(), Pages::Dirtied);
-        assert!(request.result().is_ok());
-        assert_eq!(request.parts().1.value, 1);
-        assert_eq!(over(request).value, 1);
-
-        // Also if the submitter would have waited.
-        let submitter = start()?;
-        assert_eq!(over(ended(submitter.wait(seal(2)?, ctx()))?).value, 2);
+        let bio_ref = || submitter.bio_ref().ok_or(ENOMEM);
+        let (first, last) = (bio_ref()?, bio_ref()?);
+        assert!(first.finish(true).is_none());
+        assert!(submitter.seal(seal(3)?).is_err());
+        let request = last.finish(false).ok_or(EINVAL)?;
+        assert!(!request.at_ioend());
+        assert_eq!(over(request).value, 3);
         Ok(())
     }
 
@@ -421,86 +377,13 @@ mod cases {
         Ok(())
     }
 
-    #[test]
-    fn last_bio_owns_a_queued_request() -> Result {
-        let submitter = start()?;
-        let (first, last) = (bio_ref(&submitter)?, bio_ref(&submitter)?);
-        assert!(first.finish(false).is_none());
-        assert!(submitter.seal(seal(2)?).is_err());
-        let request = last.finish(false).ok_or(EINVAL)?;
-        assert_eq!(over(request).value, 2);
-        Ok(())
-    }
-
-    #[test]
-    fn bios_that_end_early_leave_the_request_alone() -> Result {
-        let submitter = start()?;
-        assert!(bio_ref(&submitter)?.finish(false).is_none());
-        assert!(bio_ref(&submitter)?.finish(false).is_none());
-        let request = sealed(submitter.seal(seal(3)?))?;
-        assert_eq!(over(request).value, 3);
-        Ok(())
-    }
-
-    #[test]
-    fn last_bio_says_where_it_ended() -> Result {
-        let submitter = start()?;
-        let (first, last) = (bio_ref(&submitter)?, bio_ref(&submitter)?);
-        assert!(first.finish(true).is_none());
-        assert!(submitter.seal(seal(8)?).is_err());
-        let request = last.finish(false).ok_or(EINVAL)?;
-        assert!(!request.at_ioend());
-        drop(over(request));
-
-        let submitter = start()?;
-        let last = bio_ref(&submitter)?;
-        assert!(submitter.seal(seal(9)?).is_err());
-        let request = last.finish(true).ok_or(EINVAL)?;
-        assert!(request.at_ioend());
-        drop(over(request));
-        Ok(())
-    }
-
-    /// Whoever asks for a request is not asked again when it is freed.
-    #[test]
-    fn requests_know_their_cache() -> Result {
-        // SAFETY: Here only, and KUnit runs each test once.
-        unsafe {
-            FICKLE.0.init(c"iomap_dio_kunit_a")?;
-            FICKLE.1.init(c"iomap_dio_kunit_b")?;
-        }
-        for _ in 0..8 {
-            drop(Prepared::<Fickle>::new(ctx())?);
-            let prepared = Prepared::<Fickle>::new(ctx())?;
-            let buffers = Buffers::ZeroCopy(Pages::LeftAlone);
-            let request =
-                sealed(Submitter::new(iocb(DioOps::none())?, buffers, Some(prepared)).seal(()))?;
-            over(request);
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn first_error_wins() -> Result {
-        let submitter = start()?;
-        assert!(!submitter.has_failed());
-        let bio_ref = bio_ref(&submitter)?;
-        bio_ref.record_error(EIO);
-        assert!(submitter.has_failed() && bio_ref.has_failed());
-        submitter.record_error(EINVAL);
-        assert!(bio_ref.finish(false).is_none());
-        let request = sealed(submitter.seal(seal(4)?))?;
-        assert_eq!(request.result().err(), Some(EIO));
-        drop(over(request));
-        Ok(())
-    }
-
+    /// Other tests and loom have both orders; here a task really sleeps and is woken.
     #[test]
     fn waiter_gets_the_request_back() -> Result {
         // Often enough that both orders of the race occur.
         for round in 0..200 {
             let submitter = start()?;
-            let bio_ref = bio_ref(&submitter)?;
+            let bio_ref = submitter.bio_ref().ok_or(ENOMEM)?;
             workqueue::system().try_spawn(GFP_KERNEL, move || {
                 if round % 2 == 0 {
                     bio_ref.record_error(EIO);
@@ -509,7 +392,7 @@ mod cases {
                 // is known all the same, if it was the last.
                 drop(bio_ref.finish(true));
             })?;
-            let request = ended(submitter.wait(seal(round)?, ctx()))?;
+            let request = sealed(Ok(submitter.wait(seal(round)?, ctx())))?;
             assert_eq!(request.result().is_err(), round % 2 == 0);
             assert_eq!(over(request).value, round);
         }
