@@ -58,9 +58,6 @@ mod travel;
 #[cfg(CONFIG_RUST_IOMAP_KUNIT_TEST)]
 #[path = "tests/decide.rs"]
 mod decide_tests;
-#[cfg(CONFIG_RUST_IOMAP_KUNIT_TEST)]
-#[path = "tests/travel.rs"]
-mod travel_tests;
 
 use complete::{
     Dio,
