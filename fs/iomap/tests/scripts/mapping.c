@@ -230,11 +230,13 @@ const struct script mapping_scripts[] = {
 	{ .name = "D34 without iomap_end and traces a mapping is asked for once", READS(4096, 4096),
 	  .no_end = 1, .untraced = 1, .end_io = 1,
 	  SHOWS("begin pos=0 len=4096 ", "bio0 read", "end_io size=4096") },
-	{ .name = "D34 so it is if there are several, and for each", WRITES(3 * 4096, 3 * 4096),
+	{ .name = "D34 without iomap_end each of several mappings is asked for once",
+	  WRITES(3 * 4096, 3 * 4096),
 	  .no_end = 1, .untraced = 1, .end_io = 1, MAPS({ .len = 4096 }, { .len = 4096 }),
 	  SHOWS("begin pos=0 len=12288 ", "bio0 write", "begin pos=4096 len=8192 ", "bio1 write",
 		"begin pos=8192 len=4096 ", "bio2 write", "end_io size=12288") },
-	{ .name = "D34 D127 and a request fails as it says", READS(4096, -EIO), .no_end = 1,
+	{ .name = "D34 D127 without iomap_end a request fails as its mapping does",
+	  READS(4096, -EIO), .no_end = 1,
 	  .untraced = 1, .end_io = 1, MAP(.error = -EIO), SHOWS("end_io size=0 error=-5") },
 	{ }
 };
