@@ -45,7 +45,7 @@ mkdir -p "$work"/{pristine,overlay/tools/testing/iomap,logs} "$run"
 cp -a "$PROJECT"/{fs,rust,samples,Documentation,patches} "$work/pristine/"
 cp -a "$work/pristine/." "$work/overlay/"
 cp -a "$IOMAP_DIR/host" "$work/overlay/tools/testing/iomap/"
-cp -a "$IOMAP_DIR"/{mutants,splat.sh,ktap.py,only.py} "$work/"
+cp -a "$IOMAP_DIR"/{catalogue,mutants,splat.sh,ktap.py,only.py} "$work/"
 
 mutants check >"$work/check" 2>&1 || die "tools/testing/iomap/mutants/list.toml: $(cat "$work/check")"
 mapfile -t names < <(mutants names "${quick[@]}" -- "${only[@]}")

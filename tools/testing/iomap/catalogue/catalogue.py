@@ -52,6 +52,11 @@ def problems(docs: Mapping[str, str], scripts: Sequence[str],
                 yield f'{path} names the script "{name}", which is not in {SCRIPTS}'
 
 
+def sentences(page: str) -> dict[str, str]:
+    """The first sentence of each entry, by number."""
+    return {number: re.split(r"(?<=\.) ", flat(body), maxsplit=1)[0] for number, body in ENTRY.findall(page)}
+
+
 def flat(text: str) -> str:
     """The text as one line."""
     return " ".join(text.split())

@@ -48,6 +48,10 @@ class Catalogue(unittest.TestCase):
         # What only looks like a number
         self.assertEqual(catalogue.NUMBER.findall("#D55E00 0xD1 fig_Q1.svg MD5 D1a Q D"), [])
 
+    def test_sentences(self) -> None:
+        self.assertEqual(catalogue.sentences(GOOD), {
+            "D1": "A call is traced.", "D2": "No bytes are none, as in D1.", "D3": "It depends."})
+
     def test_used_and_not_defined(self) -> None:
         self.finds(f"{UNKNOWN} is in file.c, but has no entry", used=(UNKNOWN,))
         # It is no entry without a C function.

@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import ktap  # noqa: E402
+from catalogue.catalogue import PAGE, sentences  # noqa: E402
 from only import matches  # noqa: E402
 
 # Who has to notice, in the order to run: the tests in the kernel, or one of those on the host.
@@ -78,8 +79,8 @@ def pattern(old: str) -> re.Pattern[str]:
     return re.compile(gap.join(re.escape(word) for word in old.split()))
 
 
-def read_list(path: Path) -> Mutants:
-    """All mutants, by name, in the order of the list."""
+def read_list(path: Path, says: Mapping[str, str]) -> Mutants:
+    """All mutants, by name, in the order of the list, given what the catalogue says of each number."""
     out: Mutants = {}
     try:
         tables = tomllib.loads(path.read_text())
@@ -89,12 +90,20 @@ def read_list(path: Path) -> Mutants:
                 raise ListError(f"mutant {name}: there are tests in {', '.join(TESTS)}, but none in {tests}")
             if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) or name in out:
                 raise ListError(f"mutant {name}: a name is small letters, digits and single dashes, and is there once")
-            if not (2 <= len(fields) <= 3 and all(isinstance(f, str) for f in fields) and fields[0] and fields[1]):
+            if not (2 <= len(fields) <= 3 and all(isinstance(f, str) for f in fields) and fields[1]):
                 raise ListError(f"mutant {name}: wanted are what it breaks, the edit, and perhaps why nobody can tell")
-            out[name] = Mutant(tests, file, name, *fields)
+            numbers = fields[0].split(" ")
+            if unknown := [n for n in numbers if n not in says]:
+                raise ListError(f"mutant {name}: the catalogue has no '{unknown[0]}'")
+            out[name] = Mutant(tests, file, name, f"{fields[0]}: {says[numbers[0]]}", *fields[1:])
     except (tomllib.TOMLDecodeError, AttributeError, TypeError) as e:
         raise ListError(f"{path}: {e}") from e
     return out
+
+
+def the_list(project: Path) -> Mutants:
+    """What list.toml says, with the catalogue of this project."""
+    return read_list(HERE / "list.toml", sentences((project / PAGE).read_text()))
 
 
 def check(mutants: Mutants, root: Path) -> list[str]:
@@ -276,7 +285,7 @@ BASELINE, RESULTS = Path("baseline.json"), Path("results.jsonl")
 
 
 def run(args: argparse.Namespace) -> bool:
-    mutants = read_list(HERE / "list.toml")
+    mutants = the_list(Path("pristine"))
     # Without the kernel's tests there is none.
     cases = json.loads(BASELINE.read_text()) if BASELINE.exists() else []
     if args.command == "check":
