@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Instructions for each I/O by function, C beside Rust: tables and JSON."""
+"""Instructions for each I/O by function, and those that are locked, C beside Rust: tables and JSON."""
 
 from collections.abc import Iterator
 
@@ -15,6 +15,7 @@ Compared = tuple[str, float, float]
 
 # Functions of less than that, on both sides, are one line together.
 LEAST = 0.5
+LEAST_LOCKED = 0.05
 # Outside of the path's own code both sides run the same, but for the moment at which things happen.
 DIFFERS = 2
 
@@ -49,6 +50,14 @@ def lines_of(entry: Entry) -> Iterator[Compared]:
     yield "apart from that: user space", c["user"], rust["user"]
 
 
+def locked_of(entry: Entry) -> Iterator[Compared]:
+    """The same of locked instructions: the sum, and the functions that have some."""
+    yield "all of the kernel", entry["c"]["locked"], entry["rust"]["locked"]
+    sides = [{f["name"]: f["locked"] for f in entry[impl]["functions"]} for impl in ("c", "rust")]
+    found = [("  " + name, *(side.get(name, 0) for side in sides)) for name in dict.fromkeys([*sides[0], *sides[1]])]
+    yield from sorted((line for line in found if max(line[1:]) >= LEAST_LOCKED), key=lambda line: -max(line[1:]))
+
+
 def label(name: str) -> str:
     if not name.startswith("  "):
         return f"**{name}**"
@@ -56,10 +65,13 @@ def label(name: str) -> str:
 
 
 def table(entry: Entry) -> list[str]:
-    row = entry["row"]
-    return [f"## {FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", "", *report.markdown_table(
-        ("function", "C", "Rust", "Rust - C"),
-        [(label(name), f"{c:,.1f}", f"{rust:,.1f}", f"{rust - c:+,.1f}") for name, c, rust in lines_of(entry)], 1)]
+    row, out = entry["row"], []
+    for what, lines in ((f"## {FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", lines_of(entry)),
+                        ("Locked instructions:", locked_of(entry))):
+        out += [what, "", *report.markdown_table(
+            ("function", "C", "Rust", "Rust - C"),
+            [(label(name), f"{c:,.1f}", f"{rust:,.1f}", f"{rust - c:+,.1f}") for name, c, rust in lines], 1)]
+    return out
 
 
 def main() -> None:

@@ -27,6 +27,9 @@ PER_IO = {
     "psync": ("__x64_sys_pread64", "__x64_sys_pwrite64"),
 }
 PER_IO["fixedbufs"] = PER_IO["poll"] = PER_IO["io_uring"]
+PER_IO["vector"] = ("__x64_sys_preadv2", "__x64_sys_pwritev2")
+# How vector.py repeats what was refused with RWF_NOWAIT.
+AGAIN = "__x64_sys_pwrite64"
 
 # The parts of the kernel that a profile is split into, in the order of a table, by object file: the first that
 # fits. Nothing else on the way of an I/O is in Rust.
@@ -45,7 +48,23 @@ ALLOCATES = re.compile(r"(bio_(alloc|free|put|init|uninit|reset)|mempool_|kmem_c
 # Of fewer, those at the ends of a window are too large a part.
 LEAST_IOS = 64
 
+# What count.py has the guest execute once: rep stosb of so many bytes in user space, and so many getrusage(),
+# each of which clears a struct of so many bytes with memset() of the kernel.
+REP_BYTES = 1000
+MEMSETS = 256
+MEMSET_BYTES = 144
+# The kernel's memset() without rep takes less than one instruction for two bytes.
+MEMSET_MOST = MEMSET_BYTES // 2
+
 C_OBJECT, RUST_OBJECT = "fs/iomap/direct_io_compare.o", "fs/iomap/direct_io.o"
+# Where the text of each implementation is: object files, and a pattern of the functions that are of it.
+TEXT = {
+    "C: direct-io.c": (C_OBJECT, ""),
+    "Rust: direct_io.rs and its modules": (RUST_OBJECT, ""),
+    "Rust: direct_io_glue.c, with the switch": ("fs/iomap/direct_io_glue.o", ""),
+    "Rust: parts in the kernel crate": (
+        "rust/kernel.o", r"kernel::(iomap|iov::iter|block::(bdev|bio|buffer|plug)|fs::(inode|kiocb)|task::may_sleep)"),
+}
 
 
 @cache
@@ -58,8 +77,12 @@ def part(name: str, where: str) -> str:
 Entry = dict[str, Any]
 # The functions of a kernel by address: (name, object file).
 Functions = dict[int, tuple[str, str]]
-# Instructions in user space, in timers, and by address with calls; the last by (name, object file) for each I/O.
-Mark = tuple[int, int, dict[int, tuple[int, int]]]
+# What the plugin counts of a function: instructions, calls, locked instructions, bytes of rep movsb and rep stosb.
+Counts = tuple[int, int, int, int]
+NOTHING: Counts = (0, 0, 0, 0)
+# Instructions in timers, what user space executed, and what the kernel did, by address.
+Mark = tuple[int, Counts, dict[int, Counts]]
+# The same for each I/O; functions by (name, object file), with instructions, calls and locked instructions.
 Window = dict[str, Any]
 
 
@@ -105,35 +128,75 @@ def functions_of(build: Path, llvm: str) -> Functions:
     return out
 
 
+def text_of(build: Path, llvm: str) -> dict[str, int]:
+    """Bytes of text of each implementation. What is in line in a file system is not in it, C or Rust."""
+    out = {}
+    for title, (where, pattern) in TEXT.items():
+        symbols = [line.split() for line in run(f"llvm-nm-{llvm}", build, "-S", "--defined-only", where)]
+        symbols = [symbol for symbol in symbols if len(symbol) == 4 and symbol[2] in "tTwW"]
+        names = readable([name for *_, name in symbols], build, llvm)
+        out[title] = sum(int(size, 16) for (_, size, _, _), name in zip(symbols, names, strict=True)
+                         if re.search(pattern, name))
+    return out
+
+
 def read_marks(path: Path) -> dict[int, Mark]:
     """What the plugin wrote, by number: (instructions in user space, in timers, {address: (n, calls)})."""
     marks: dict[int, Mark] = {}
     with open(path, encoding="ascii") as file:
         for line in file:
-            words = line.split()
-            if words[0] == "mark":
-                current: dict[int, tuple[int, int]] = {}
-                marks[int(words[1])] = (int(words[2]), int(words[3]), current)
+            where, *words = line.split()
+            if where == "mark":
+                number, timer = map(int, words)
+                current: dict[int, Counts] = {}
+                marks[number] = (timer, NOTHING, current)
+                continue
+            instructions, calls, locked, stepped = map(int, words)
+            if where == "user":
+                marks[number] = (timer, (instructions, calls, locked, stepped), current)
             else:
-                current[int(words[0], 16)] = (int(words[1]), int(words[2]))
+                current[int(where, 16)] = (instructions, calls, locked, stepped)
     return marks
+
+
+def check_processor(known: dict[str, int], marks: dict[int, Mark], functions: Functions) -> None:
+    """The processor of the guest is one without instructions that this counts by the byte.
+
+    Raises ValueError for any other, and if the plugin would not notice.
+    """
+    _, (instructions, _, _, stepped), _ = marks[known["rep"]]
+    # The end of the loop is a step as well.
+    if not REP_BYTES <= stepped <= instructions <= REP_BYTES + 10:
+        raise ValueError(f"the plugin sees {stepped} steps of a rep stosb of {REP_BYTES} bytes, and {instructions} "
+                         "instructions: it would not notice that a processor has FSRS")
+    mine = [counts for address, counts in marks[known["memset"]][2].items()
+            if re.match(r"(__)?memset", functions[address][0])]
+    took, calls = sum(counts[0] for counts in mine), max((counts[1] for counts in mine), default=0)
+    if calls < MEMSETS:
+        raise ValueError(f"{MEMSETS} getrusage() called memset() {calls} times: it does not show what memset() takes")
+    if took > MEMSET_MOST * calls:
+        raise ValueError(f"memset() of {MEMSET_BYTES} bytes takes {took / calls:.0f} instructions: the guest's "
+                         "processor has FSRS, which this counts by the byte; take it away from -cpu in guest.sh")
 
 
 def window(row: Row, mark: Mark, functions: Functions) -> Window:
     """One window: per I/O, the instructions of each function, and how often it was called."""
-    user, timer, counted = mark
-    merged: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for address, (instructions, count) in counted.items():
-        both = merged[functions[address]]
-        both[0] += instructions
-        both[1] += count
-    calls = {name: both[1] for (name, _), both in merged.items()}
+    timer, (user, *_), counted = mark
+    merged: dict[tuple[str, str], Counts] = defaultdict(lambda: NOTHING)
+    for address, more in counted.items():
+        known = merged[functions[address]]
+        merged[functions[address]] = (known[0] + more[0], known[1] + more[1], known[2] + more[2], known[3] + more[3])
+    calls = {name: counts[1] for (name, _), counts in merged.items()}
     ios = sum(calls.get(name, 0) for name in PER_IO[row.engine])
     if ios < LEAST_IOS:
         raise ValueError(f"{row.id}: only {ios} I/Os in a window")
+    stepped, where = max((counts[3], name) for (name, _), counts in merged.items())
+    if stepped > ios:
+        raise ValueError(f"{row.id}: rep movsb or rep stosb in {where}, counted by the byte: take ERMS, FSRM and FSRS "
+                         "away from -cpu in guest.sh")
     return {
-        "ios": ios, "user": user / ios, "timer": timer / ios,
-        "functions": {key: (both[0] / ios, both[1] / ios) for key, both in merged.items()},
+        "ios": ios, "user": user / ios, "timer": timer / ios, "again": calls.get(AGAIN, 0) / ios,
+        "functions": {key: (counts[0] / ios, counts[1] / ios, counts[2] / ios) for key, counts in merged.items()},
     }
 
 
@@ -141,13 +204,13 @@ def summary(windows: list[Window]) -> Entry:
     """Medians over the windows of one implementation."""
     functions = {}
     for key in dict.fromkeys(key for w in windows for key in w["functions"]):
-        both = [w["functions"].get(key, (0, 0)) for w in windows]
-        instructions = median(b[0] for b in both)
+        found = [w["functions"].get(key, NOTHING) for w in windows]
+        instructions = median(counts[0] for counts in found)
         if instructions >= 0.05:
-            functions[key] = (instructions, median(b[1] for b in both))
-    totals = [sum(n for n, _ in w["functions"].values()) for w in windows]
-    parts = {name: median(sum(n for key, (n, _) in w["functions"].items() if part(*key) == name) for w in windows)
-             for name in PARTS}
+            functions[key] = (instructions, *(median(counts[what] for counts in found) for what in (1, 2)))
+    totals = [sum(counts[0] for counts in w["functions"].values()) for w in windows]
+    parts = {name: median(sum(counts[0] for key, counts in w["functions"].items() if part(*key) == name)
+                          for w in windows) for name in PARTS}
     return {
         "ios": sum(w["ios"] for w in windows),
         "windows": totals,
@@ -157,10 +220,12 @@ def summary(windows: list[Window]) -> Entry:
         "timer": median(w["timer"] for w in windows),
         "parts": parts,
         "own": parts[OWN],
+        "again": median(w["again"] for w in windows),
+        "locked": median(sum(counts[2] for counts in w["functions"].values()) for w in windows),
         "functions": [
             {"name": name, "object": where, "part": part(name, where),
-             "instructions": round(n, 2), "calls": round(calls, 4)}
-            for (name, where), (n, calls) in sorted(functions.items(), key=lambda item: -item[1][0])],
+             "instructions": round(n, 2), "calls": round(calls, 4), "locked": round(locked, 4)}
+            for (name, where), (n, calls, locked) in sorted(functions.items(), key=lambda item: -item[1][0])],
     }
 
 
@@ -181,6 +246,7 @@ def digest(directories: Sequence[Path], functions: Functions, machine: str) -> t
     runs = [json.loads((directory / "run.json").read_text()) for directory in directories]
     for directory, document in zip(directories, runs, strict=True):
         marks = read_marks(directory / "counts")
+        check_processor(document["known"], marks, functions)
         for result in document["rows"]:
             row, entry = rows[result["id"]], entries[result["id"]]
             entry["fio"] = result["fio"]
@@ -192,8 +258,12 @@ def digest(directories: Sequence[Path], functions: Functions, machine: str) -> t
         entry, raw = entries[row.id], entries.get(row.raw_id)
         if row.fs != "raw" and entry and raw:
             entry["raw"], entry["raw_id"] = raw["c"]["kernel"], row.raw_id
+            # What a disk in memory copies, and another one does not.
+            entry["copy"] = sum(f["instructions"] for f in raw["c"]["functions"] if f["name"].startswith("memcpy"))
             for impl in {"c", "rust"} & entry.keys():
                 entry[impl]["added"] = entry[impl]["kernel"] - entry["raw"]
+            if {"c", "rust"} <= entry.keys():
+                entry["whole"] = entry["rust"]["kernel"] / entry["c"]["kernel"]
             # Where the raw device takes more than the file system, there is nothing to divide by.
             if "rust" in entry and entry.get("c", {}).get("added", 0) > 0:
                 entry["ratio"] = entry["rust"]["added"] / entry["c"]["added"]

@@ -8,17 +8,18 @@
  *   out=PATH   the file to write
  *
  * Each time the guest executes the mark in user space, the plugin writes the counts since the last
- * mark and resets them: a line "mark NUMBER USER TIMER", and then a line "ADDRESS INSTRUCTIONS
- * CALLS" for each function that was executed.
+ * mark and resets them: a line "mark NUMBER TIMER", then a line "ADDRESS INSTRUCTIONS CALLS LOCKED
+ * BYTES" for each function that was executed.
  *
- * - USER is the number of instructions in user space.
+ * - ADDRESS is where the function begins, 0 for kernel code in no function, "user" for user space.
  * - TIMER is the number of instructions in timer interrupts. This includes soft interrupts after
  *   them, until a soft interrupt ends I/O. The clock causes these instructions and not the load,
  *   so they are not in the count of any function.
  * - CALLS is how often the first instruction of the function was executed.
- *
- * An instruction with a repeat prefix (rep movsb) counts once. A guest processor without ERMS and
- * FSRM does not use it to copy.
+ * - LOCKED is the number of instructions with a lock prefix, and of xchg with memory.
+ * - BYTES is the number of steps of rep movsb and rep stosb. With -icount, QEMU executes such an
+ *   instruction again for each byte, so that each step counts as an instruction. A guest processor
+ *   without ERMS, FSRM and FSRS does not have the kernel use them; counts.py refuses any other.
  */
 
 #include <inttypes.h>
@@ -47,7 +48,6 @@ void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, on_trans *callback, void
 size_t qemu_plugin_tb_n_insns(const struct tb *tb);
 struct insn *qemu_plugin_tb_get_insn(const struct tb *tb, size_t index);
 uint64_t qemu_plugin_insn_vaddr(const struct insn *insn);
-size_t qemu_plugin_insn_size(const struct insn *insn);
 size_t qemu_plugin_insn_data(const struct insn *insn, void *to, size_t size);
 void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct insn *insn, int operation,
 							 struct entry entry, uint64_t constant);
@@ -64,19 +64,25 @@ static const unsigned char mark[] = { 0x0f, 0x1f, 0x84, 0x00, 0xd1, 0xc0, 0x10, 
 /* The boundary between user space, below, and the kernel. */
 #define KERNEL 0xffff800000000000
 
-/* A timer interrupt begins with the first function, and ends with its return or when I/O ends. */
-enum { BEGIN, RETURN, IO_ENDS, NR_TIMER };
+/*
+ * A timer interrupt begins with the first function. It ends with its return or when I/O ends, which
+ * for null_blk with irqmode=2 is in the timer interrupt itself.
+ */
+enum { BEGIN, RETURN, SOFTIRQ, NULL_BLK, NR_TIMER };
 static const char *const timer_names[] = {
-	"asm_sysvec_apic_timer_interrupt", "irqentry_exit", "blk_done_softirq"
+	"asm_sysvec_apic_timer_interrupt", "irqentry_exit", "blk_done_softirq",
+	"null_cmd_timer_expired"
 };
 static uint64_t timer_starts[NR_TIMER];
 
+/* What is counted. */
+enum { INSTRUCTIONS, CALLS, LOCKED, BYTES, NR_COUNTS };
+
 /*
- * The counters, in memory of QEMU: index 0 is user space, index 1 is kernel code in no function,
- * then one for each function. The calls follow in the same order.
+ * The counters, in memory of QEMU, NR_COUNTS for each of these: index 0 is user space, index 1 is
+ * kernel code in no function, then one for each function.
  */
 static struct score *score;
-/* How many of each there are. */
 static size_t nr = 2;
 /* The start addresses of the functions, ascending, at the index of their counter. */
 static uint64_t *starts;
@@ -84,23 +90,30 @@ static uint64_t *starts;
 static FILE *out;
 static uint64_t marks, timer;
 /* The counters at the start of the current timer interrupt, if there is one. */
-static uint64_t *before;
+static uint64_t (*before)[NR_COUNTS];
 static int interrupted;
 
 static void on_mark(unsigned int cpu, void *data)
 {
-	uint64_t *counts = qemu_plugin_scoreboard_find(score, 0);
+	uint64_t (*counts)[NR_COUNTS] = qemu_plugin_scoreboard_find(score, 0);
 
-	fprintf(out, "mark %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", marks++, counts[0], timer);
-	for (size_t i = 1; i < nr; i++)
-		if (counts[i])
-			fprintf(out, "%" PRIx64 " %" PRIu64 " %" PRIu64 "\n", starts[i], counts[i],
-				counts[nr + i]);
+	fprintf(out, "mark %" PRIu64 " %" PRIu64 "\n", marks++, timer);
+	for (size_t i = 0; i < nr; i++) {
+		if (!counts[i][INSTRUCTIONS])
+			continue;
+		if (i)
+			fprintf(out, "%" PRIx64, starts[i]);
+		else
+			fprintf(out, "user");
+		for (int n = 0; n < NR_COUNTS; n++)
+			fprintf(out, " %" PRIu64, counts[i][n]);
+		fputc('\n', out);
+	}
 	if (fflush(out)) {
 		fprintf(stderr, "iomap-count: the counts cannot be written: %m\n");
 		exit(1);
 	}
-	memset(counts, 0, 2 * nr * sizeof(*counts));
+	memset(counts, 0, nr * sizeof(*counts));
 	timer = 0;
 }
 
@@ -108,20 +121,20 @@ static void on_timer_begin(unsigned int cpu, void *data)
 {
 	/* Another timer interrupt may interrupt the soft interrupts. */
 	if (!interrupted)
-		memcpy(before, qemu_plugin_scoreboard_find(score, 0), 2 * nr * sizeof(*before));
+		memcpy(before, qemu_plugin_scoreboard_find(score, 0), nr * sizeof(*before));
 	interrupted = 1;
 }
 
 static void on_timer_end(unsigned int cpu, void *data)
 {
-	uint64_t *counts = qemu_plugin_scoreboard_find(score, 0);
+	uint64_t (*counts)[NR_COUNTS] = qemu_plugin_scoreboard_find(score, 0);
 
 	/* Other interrupts also come here. */
 	if (!interrupted)
 		return;
 	for (size_t i = 0; i < nr; i++)
-		timer += counts[i] - before[i];
-	memcpy(counts, before, 2 * nr * sizeof(*counts));
+		timer += counts[i][INSTRUCTIONS] - before[i][INSTRUCTIONS];
+	memcpy(counts, before, nr * sizeof(*counts));
 	interrupted = 0;
 }
 
@@ -143,9 +156,9 @@ static size_t index_of(uint64_t address)
 	return low;
 }
 
-static void count(struct insn *insn, size_t index)
+static void count(struct insn *insn, size_t index, int what)
 {
-	struct entry entry = { score, index * sizeof(uint64_t) };
+	struct entry entry = { score, (index * NR_COUNTS + what) * sizeof(uint64_t) };
 
 	qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, entry,
 							    1);
@@ -156,6 +169,28 @@ static void call(struct insn *insn, on_exec *callback)
 	qemu_plugin_register_vcpu_insn_exec_cb(insn, callback, QEMU_PLUGIN_CB_NO_REGS, NULL);
 }
 
+/* What else than an instruction it is: LOCKED, BYTES, or nothing, which is INSTRUCTIONS. */
+static int kind_of(const unsigned char *bytes, size_t size)
+{
+	static const unsigned char prefixes[] = {
+		0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3
+	};
+	int locked = 0, repeated = 0;
+	size_t n = 0;
+
+	for (; n < size && memchr(prefixes, bytes[n], sizeof(prefixes)); n++) {
+		locked |= bytes[n] == 0xf0;
+		repeated |= bytes[n] >= 0xf2;
+	}
+	if (locked)
+		return LOCKED;
+	/* REX */
+	n += n < size && bytes[n] >> 4 == 4;
+	if (n + 1 < size && (bytes[n] | 1) == 0x87 && bytes[n + 1] >> 6 != 3)
+		return LOCKED;
+	return repeated && n < size && (bytes[n] == 0xa4 || bytes[n] == 0xaa) ? BYTES : INSTRUCTIONS;
+}
+
 /* Adds code to each instruction of a block that counts it. */
 static void on_translate(struct tb *tb, void *data)
 {
@@ -163,20 +198,22 @@ static void on_translate(struct tb *tb, void *data)
 		struct insn *insn = qemu_plugin_tb_get_insn(tb, n);
 		uint64_t address = qemu_plugin_insn_vaddr(insn);
 		size_t index = index_of(address);
-		unsigned char bytes[sizeof(mark)];
+		unsigned char bytes[15];
+		size_t size = qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
+		int kind = kind_of(bytes, size);
 
 		if (address == timer_starts[BEGIN])
 			call(insn, on_timer_begin);
-		else if (address == timer_starts[RETURN] || address == timer_starts[IO_ENDS])
-			call(insn, on_timer_end);
-		count(insn, index);
+		for (int i = RETURN; i < NR_TIMER; i++)
+			if (address == timer_starts[i])
+				call(insn, on_timer_end);
+		count(insn, index, INSTRUCTIONS);
+		if (kind != INSTRUCTIONS)
+			count(insn, index, kind);
 		if (index > 1 && address == starts[index])
-			count(insn, nr + index);
-		if (!index && qemu_plugin_insn_size(insn) == sizeof(mark)) {
-			qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
-			if (!memcmp(bytes, mark, sizeof(mark)))
-				call(insn, on_mark);
-		}
+			count(insn, index, CALLS);
+		if (!index && size == sizeof(mark) && !memcmp(bytes, mark, sizeof(mark)))
+			call(insn, on_mark);
 	}
 }
 
@@ -233,8 +270,8 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 	out = open_argument(argc, argv, "out=", "w");
 	if (!out)
 		return 1;
-	before = calloc(2 * nr, sizeof(*before));
-	score = qemu_plugin_scoreboard_new(2 * nr * sizeof(*before));
+	before = calloc(nr, sizeof(*before));
+	score = qemu_plugin_scoreboard_new(nr * sizeof(*before));
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate, NULL);
 	return 0;
 }

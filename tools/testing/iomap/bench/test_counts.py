@@ -28,38 +28,47 @@ import report
 
 HERE = Path(__file__).resolve().parent
 
-# (name, object, instructions and calls of an I/O with C, the same with Rust)
-FUNCTIONS: tuple[tuple[str, str, tuple[int, int], tuple[int, int]], ...] = (
-    ("io_prep_write_fixed", "io_uring/rw.o", (10, 1), (10, 1)),
-    ("c___iomap_dio_rw", counts.C_OBJECT, (400, 1), (0, 0)),
-    ("direct_io::submit::submit", counts.RUST_OBJECT, (0, 0), (250, 1)),
-    ("kfree", "mm/slub.o", (30, 1), (20, 1)),
-    ("ext4_file_write_iter", "fs/ext4/file.o", (100, 1), (100, 1)),
+# (name, object, instructions, calls and locked instructions of an I/O with C, the same with Rust)
+Each = tuple[int, int, int]
+FUNCTIONS: tuple[tuple[str, str, Each, Each], ...] = (
+    ("io_prep_write_fixed", "io_uring/rw.o", (10, 1, 0), (10, 1, 0)),
+    ("c___iomap_dio_rw", counts.C_OBJECT, (400, 1, 3), (0, 0, 0)),
+    ("direct_io::submit::submit", counts.RUST_OBJECT, (0, 0, 0), (250, 1, 1)),
+    ("kfree", "mm/slub.o", (30, 1, 0), (20, 1, 0)),
+    ("ext4_file_write_iter", "fs/ext4/file.o", (100, 1, 2), (100, 1, 2)),
 )
 ROW, RAW = "ext4/randwrite/fixedbufs/4k", "raw/randwrite/fixedbufs/4k"
+MEMCPY, MEMSET = 0x2000, 0x2001
 
 
-AT = {0: ("(no function)", ""), **{0x1000 + i: function[:2] for i, function in enumerate(FUNCTIONS)}}
+AT = {0: ("(no function)", ""), **{0x1000 + i: function[:2] for i, function in enumerate(FUNCTIONS)},
+      MEMCPY: ("memcpy_orig", "arch/x86/lib/lib.o"), MEMSET: ("memset_orig", "arch/x86/lib/lib.o")}
 
 
-def write_run(folder: Path, wrong: bool = False) -> None:
+def write_run(folder: Path, wrong: bool = False, memset: int = 45, user_steps: int = counts.REP_BYTES,
+              steps: int = 0) -> None:
     """What a guest and the plugin leave of a raw row and an ext4 row."""
     lines: list[str] = []
     windows: list[dict[str, Any]] = []
 
-    def mark(counted: Mapping[int, tuple[int, int]]) -> int:
+    def mark(counted: Mapping[int, Each], rep: int = 0) -> int:
         number = sum(line.startswith("mark") for line in lines)
-        lines.append(f"mark {number} 50000 1000")
-        lines.extend(f"{address:x} {n}000 {calls}000" for address, (n, calls) in counted.items() if calls)
+        lines.extend([f"mark {number} 1000", "user 50000 0 0 0"])
+        lines.extend(f"{address:x} {n}000 {calls}000 {locked}000 {rep}000"
+                     for address, (n, calls, locked) in counted.items() if n)
         return number
 
+    known = {"rep": 0, "memset": 1}
+    lines += ["mark 0 0", f"user {user_steps + 3} 0 0 {user_steps}",
+              "mark 1 0", f"{MEMSET:x} {memset * counts.MEMSETS} {counts.MEMSETS} 0 0"]
     for impl in ("c", "rust", "rust", "c"):
         mark({})
         side = 1 if wrong or impl == "rust" else 0
         counted = {0x1000 + i: both[side] for i, (_, _, *both) in enumerate(FUNCTIONS)}
-        windows.append({"impl": impl, "mark": mark(counted)})
-    raw = [{"impl": "c", "mark": mark({0x1000: (10, 1)})}]
-    run = {"rows": [{"id": RAW, "fio": ["fio"], "windows": raw}, {"id": ROW, "fio": ["fio"], "windows": windows}],
+        windows.append({"impl": impl, "mark": mark(counted, steps)})
+    raw = [{"impl": "c", "mark": mark({0x1000: (10, 1, 0), MEMCPY: (5, 1, 0)})}]
+    rows = [{"id": RAW, "fio": ["fio"], "windows": raw}, {"id": ROW, "fio": ["fio"], "windows": windows}]
+    run = {"known": known, "rows": rows,
            "failures": [{"id": "xfs/append/psync/4k", "error": "no luck"}], "left_out": ["1 of 2 rows"],
            "settings": {"repeats": 2, "window": 0.2},
            "kernel": {"release": "7.3.4"}, "guest": {"fio": "fio-3.39", "cpu": "TCG"}}
@@ -83,8 +92,10 @@ class Counted(unittest.TestCase):
         self.assertEqual(row["c"]["kernel"], 540)
         self.assertEqual(row["rust"]["kernel"], 380)
         self.assertEqual((row["c"]["own"], row["rust"]["own"]), (400, 250))
-        self.assertEqual(row["raw"], 10)
-        self.assertAlmostEqual(row["ratio"], 370 / 530)
+        self.assertEqual((row["raw"], row["copy"]), (15, 5))
+        self.assertAlmostEqual(row["whole"], 380 / 540)
+        self.assertAlmostEqual(row["ratio"], 365 / 525)
+        self.assertEqual((row["c"]["locked"], row["rust"]["locked"]), (5, 3))
         self.assertEqual((row["c"]["user"], row["c"]["timer"], row["c"]["spread"]), (50, 1, 0))
         self.assertEqual(row["c"]["parts"][counts.ALLOCATION], 30)
 
@@ -92,17 +103,30 @@ class Counted(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "the switch said c"):
             self.digest(wrong=True)
 
+    def test_processors_that_count_by_the_byte(self) -> None:
+        for how, words in (({"memset": counts.MEMSET_BYTES + 7}, "memset.. of 144 bytes takes 151 .* FSRS"),
+                           ({"user_steps": 0}, "would not notice"),
+                           ({"steps": 2}, f"{ROW}: rep movsb or rep stosb in")):
+            with self.assertRaisesRegex(ValueError, words):
+                self.digest(**how)
+
+    def test_memset_that_nobody_called(self) -> None:
+        write_run(self.path)
+        marks = counts.read_marks(self.path / "counts")
+        with self.assertRaisesRegex(ValueError, "called memset.. 0 times"):
+            counts.check_processor({"rep": 0, "memset": 0}, marks, AT)
+
     def test_no_io(self) -> None:
         row = next(row for row in bench_rows.all_rows("qemu") if row.id == ROW)
         with self.assertRaisesRegex(ValueError, "only 0 I/Os"):
-            counts.window(row, (1, 1, {0x1001: (5, 1)}), AT)
+            counts.window(row, (1, counts.NOTHING, {0x1001: (5, 1, 0, 0)}), AT)
 
     def test_dearer_raw_device_has_no_ratio(self) -> None:
         write_run(self.path)
         counted = self.path / "counts"
         # The last mark is that of the raw row.
         every, _, raw = counted.read_text().rpartition("mark")
-        counted.write_text(every + "mark" + raw.replace("10000 1000", "10000000 1000"))
+        counted.write_text(every + "mark" + raw.replace(" 10000 1000", " 10000000 1000"))
         self.assertNotIn("ratio", counts.digest([self.path], AT, "qemu")[0][ROW])
 
     def test_parts(self) -> None:
@@ -120,13 +144,15 @@ class Counted(unittest.TestCase):
         write_run(self.path)
         with contextlib.redirect_stdout(io.StringIO()) as printed, \
                 mock.patch.object(counts, "functions_of", return_value=AT), \
+                mock.patch.object(counts, "text_of", return_value={"C: direct-io.c": 8335}), \
                 mock.patch.object(report, "picture", return_value=[]), \
                 mock.patch("sys.argv", ["", folder := self.folder.name, f"--build={folder}", "--llvm=1",
                                         f"--out={folder}"]):
             count_report.main()
         for text in printed.getvalue(), (self.path / "report.md").read_text():
-            for words in (r"registered 4k[ |]+540[ |]+380[ |]+10[ |]+530[ |]+370[ |]+0\.698[ |]+400[ |]+250",
-                          "no luck", "1 of 2 rows", "ext4: Rust adds 0.698"):
+            for words in (r"registered 4k[ |]+540[ |]+380[ |]+0\.704[ |]+15[ |]+525[ |]+365[ |]+0\.695[ |]+3 / 4 %[ |]+"
+                          r"2 / 3 %[ |]+400 / 250[ |]+5\.0 / 3\.0", "no luck", "1 of 2 rows",
+                          r"ext4: Rust takes 0\.704 .* adds 0\.695", r"direct-io\.c[ |]+8,335"):
                 self.assertRegex(text, words)
 
     def test_profile(self) -> None:
@@ -135,8 +161,21 @@ class Counted(unittest.TestCase):
         text = report.plain("\n".join(by_function.table(entry)))
         self.assertRegex(text, r"direct_io::submit::submit +0\.0 +250\.0 +\+250\.0")
         self.assertRegex(text, r"kfree +30\.0 +20\.0 +-10\.0")
+        self.assertRegex(text, r"c___iomap_dio_rw +3\.0 +0\.0 +-3\.0")
         # The greatest difference comes first.
         self.assertLess(text.index("c___iomap_dio_rw"), text.index("direct_io::submit"))
+
+    def test_refused_appends(self) -> None:
+        row = next(row for row in bench_rows.all_rows() if row.kind == "nowait-append")
+        entry = {"row": row, "c": {"again": 0.98}, "rust": {"again": 0.5}}
+        self.assertIn("| ext4 | 98.0 % | 50.0 % |", count_report.refused([entry]))
+        self.assertEqual(count_report.refused([]), [])
+
+    def test_dearer_rows_are_named(self) -> None:
+        rows, _ = self.digest()
+        entry = {**count_report.in_order(rows)[-1], "ratio": 1.1}
+        self.assertIn("1 dearer: random overwrite, io_uring, registered 4k (1.100)",
+                      count_report.verdict("ext4", [entry]))
 
     def test_shards(self) -> None:
         rows = bench_rows.all_rows("qemu")
@@ -179,7 +218,7 @@ class Budget(unittest.TestCase):
 
     def test_the_committed_file(self) -> None:
         figures = tomllib.loads((HERE / "budget").read_text())
-        wanted = [row.id for row in bench_rows.select(bs="4k,16k", machine="qemu")[0] if row.fs != "raw"]
+        wanted = [row.id for row in bench_rows.select(bs=bench_rows.SHORT, machine="qemu")[0] if row.fs != "raw"]
         self.assertEqual(sorted(figures), sorted(wanted))
 
 
@@ -187,6 +226,8 @@ class Find(unittest.TestCase):
     def test_words(self) -> None:
         found = bench_rows.find("ext4 overwrite 4k registered", "qemu")
         self.assertEqual([row.id for row in found], [ROW])
+        found = bench_rows.find("ext4 overwrite 4k registered irq", "qemu")
+        self.assertEqual({row.on for row in found}, {"irq"})
 
     def test_unknown_word(self) -> None:
         with self.assertRaisesRegex(ValueError, "sideways"):
