@@ -131,7 +131,8 @@ def latency_job(row: Row, target: load.Target) -> list[str]:
     if target.own:
         # Once through what is fallocated, or less.
         own["--time_based=1"] = "--time_based=0"
-    return [*(own.get(option, option) for option in row.fio(target.path, target.size)), "--output-format=json+"]
+    own["--output-format=json"] = "--output-format=json+"
+    return [own.get(option, option) for option in row.command(target.path, target.size)]
 
 
 def latency(row: Row, stage: load.Stage, sides: list[str]) -> dict[str, Any]:

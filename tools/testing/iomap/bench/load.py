@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What makes the load in a guest: the switch, devices, file systems, and fio.
+"""What makes the load in a guest: the switch, devices, file systems, and fio or vector.py.
 
 run.py measures it by time, count.py by the instructions that it takes.
 Lines that begin with "@@ " are progress for the one who waits.
@@ -25,9 +25,12 @@ CONFIGFS = Path("/sys/kernel/config")
 
 MIB = 1 << 20
 FILE_SIZE = 256 * MIB
-NULLB_MB = 512
+NULLB_MB = 1024
 # A turn into fallocated space must not come round to what it wrote itself.
 UNWRITTEN_SIZE = 512 * MIB
+# A file of small extents takes a system call to make each of them.
+SPLIT_SIZE, SPLIT = 64 * MIB, 8 << 10
+HUGE_PAGES = 16
 START_TIMEOUT = 30
 
 
@@ -77,9 +80,12 @@ NULLB = {
     # Whoever polls cannot wait for a request to become free.
     "poll": {"irqmode": 0, "poll_queues": 1, "hw_queue_depth": 1024},
     "irq": {"irqmode": 2, "completion_nsec": 10000},
+    "irq-fua": {"irqmode": 2, "completion_nsec": 10000, "cache_size": 16, "fua": 1},
+    "irq-cache": {"irqmode": 2, "completion_nsec": 10000, "cache_size": 16, "fua": 0},
     "fua": {"irqmode": 1, "cache_size": 16, "fua": 1},
     "cache": {"irqmode": 1, "cache_size": 16, "fua": 0},
 }
+SCSI = Path("/sys/bus/pseudo/drivers/scsi_debug")
 
 
 def make_nullb(kind: str) -> str:
@@ -96,6 +102,20 @@ def make_nullb(kind: str) -> str:
         if Path("/sys/block", name).exists():
             return name
     raise Failed("null_blk made no block device")
+
+
+def make_scsi() -> str:
+    """A disk with atomic writes, see the parameters in guest.sh; it completes at once."""
+    if not SCSI.exists():
+        raise Failed("no scsi_debug in this kernel")
+    for name, value in (("delay", 0), ("fake_rw", 0), ("add_host", 1)):
+        (SCSI / name).write_text(str(value))
+    for _ in range(100):
+        for disk in SCSI.glob("adapter*/host*/target*/*/block/sd*"):
+            if Path("/dev", disk.name).exists():
+                return disk.name
+        time.sleep(0.1)
+    raise Failed("scsi_debug made no disk")
 
 
 def queue(name: str) -> Path:
@@ -119,10 +139,16 @@ def fill(path: Path, size: int) -> None:
 
 
 class Disks(dict[str, str]):
-    """The disks in memory, by the name that rows have for them, made when they are first wanted."""
+    """The disks in memory, by the name that rows have for them, made when they are first wanted.
+
+    There is memory for one null_blk at a time.
+    """
 
     def __missing__(self, kind: str) -> str:
-        self[kind] = name = "ram0" if kind == "ram" else make_nullb(kind)
+        for last in self.keys() & NULLB:
+            (CONFIGFS / "nullb" / f"nullb_{last}").rmdir()
+            del self[last]
+        self[kind] = name = "ram0" if kind == "ram" else make_scsi() if kind == "scsi" else make_nullb(kind)
         # Where nobody has written, a disk in memory has yet to allocate it.
         fill(Path("/dev", name), int(Path("/sys/block", name, "size").read_text()) * 512)
         return name
@@ -143,10 +169,14 @@ class Stage:
             self.path = node
             return self
         block = str(rows.SIZES[self.block])
-        mkfs = {"ext4": ("mkfs.ext4", "-q", "-F", "-b", block,
+        # ext4 has untorn writes of as much as it allocates at a time.
+        clusters = ("-O", "bigalloc", "-C", "16k") if self.disk.startswith("sd") else ()
+        btrfs = ("mkfs.btrfs", "-q", "-f", "-K")
+        mkfs = {"ext4": ("mkfs.ext4", "-q", "-F", "-b", block, *clusters,
                          # no thread that zeroes in the background of the measurement
                          "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"),
-                "xfs": ("mkfs.xfs", "-q", "-f", "-K", "-b", f"size={block}")}[self.fs]
+                "xfs": ("mkfs.xfs", "-q", "-f", "-K", "-b", f"size={block}"),
+                "btrfs": btrfs, "btrfs-csum": btrfs, "f2fs": ("mkfs.f2fs", "-q", "-f", "-t", "0")}[self.fs]
         # the last file system of the other kind must not be found again
         sh("wipefs", "-aq", node)
         sh(*mkfs, node)
@@ -154,8 +184,12 @@ class Stage:
             self.stable.write_text("1")
         MNT.mkdir(parents=True, exist_ok=True)
         # With atime, whether a read looks at the clock depends on the second.
-        sh("mount", "-t", self.fs, "-o", "noatime", node, MNT)
+        options = "noatime,nodatacow" if self.fs == "btrfs" else "noatime"
+        sh("mount", "-t", self.fs.partition("-")[0], "-o", options, node, MNT)
         self.path = MNT / "file"
+        if self.fs == "xfs" and clusters:
+            self.path.touch()
+            sh("xfs_io", "-c", "extsize 16k", self.path)
         fill(self.path, FILE_SIZE)
         os.sync()
         return self
@@ -174,40 +208,69 @@ class Target:
 
     def __init__(self, row: Row, stage: Stage) -> None:
         self.row, self.path, self.size, self.fd = row, stage.path, FILE_SIZE, -1
-        self.own = "unwritten" in row.kind or row.kind == "append"
+        # What the row does to each file of its own, and what it does not do to that of the stage.
+        self.unwritten = "unwritten" in row.kind or row.kind == "nowait-append"
+        self.split, self.cached, self.shared = (row.kind.startswith(what) for what in ("split", "cached", "reflinked"))
+        self.own = self.unwritten or self.split or self.shared or row.kind == "append"
         if self.own:
-            self.path, self.size = MNT / row.kind, UNWRITTEN_SIZE
-        elif row.kind == "deferred":
+            self.path, self.size = MNT / row.kind, SPLIT_SIZE if self.split else UNWRITTEN_SIZE // (1 + self.shared)
+        elif self.cached:
             self.size -= MIB
+        self.other = self.path.with_suffix(".other")
 
     def __enter__(self) -> Self:
+        if self.row.memory == "huge":
+            Path("/proc/sys/vm/nr_hugepages").write_text(str(HUGE_PAGES))
         if self.own:
             self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             # fio lays out an empty file, and appends to one that is not.
             os.write(self.fd, b"\0" * (MIB // 16))
-        elif self.row.kind == "deferred":
+        elif self.cached:
             self.fd = os.open(self.path, os.O_RDONLY)
+        if self.split:
+            self.lay_out_split()
+        elif self.shared:
+            fill(self.path, self.size)
         self.prepare()
         return self
 
+    def lay_out_split(self) -> None:
+        """Two files by turns, so that no two extents of one are neighbours."""
+        os.truncate(self.fd, 0)
+        other = os.open(self.other, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        for pos in range(0, self.size, SPLIT):
+            for fd in (self.fd, other):
+                os.posix_fallocate(fd, pos, SPLIT)
+        os.close(other)
+        fill(self.path, self.size)
+        said = subprocess.run(["filefrag", self.path], stdout=subprocess.PIPE, text=True, check=True).stdout
+        if int(said.split(": ")[1].split()[0]) < self.size // SPLIT:
+            raise Failed(f"not an extent for each {SPLIT} bytes: {said.strip()}")
+
     def prepare(self) -> None:
-        """Before each turn: what the last one wrote is unwritten again, what is to be cached is."""
-        if "unwritten" in self.row.kind:
+        """Before each turn: what the last one wrote is unwritten again, or shared, what is to be cached is."""
+        if self.unwritten:
             sh("fallocate", "--zero-range", "--length", str(UNWRITTEN_SIZE), self.path)
+        elif self.shared:
+            self.other.unlink(missing_ok=True)
+            sh("cp", "--reflink=always", self.path, self.other)
         if self.own:
             # What came before is not left for the journal to do during the turn.
             os.sync()
-        elif self.row.kind == "deferred":
+        elif self.cached:
             os.posix_fadvise(self.fd, self.size, MIB, os.POSIX_FADV_RANDOM)
             os.pread(self.fd, 4096, self.size + MIB // 2)
 
     def __exit__(self, *_: object) -> None:
+        if self.row.memory == "huge":
+            Path("/proc/sys/vm/nr_hugepages").write_text("0")
         if self.fd >= 0:
             if not self.own:
                 os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(self.fd)
         if self.own:
-            os.unlink(self.path)
+            self.path.unlink()
+            self.other.unlink(missing_ok=True)
             # XFS takes it apart in the background, and sooner if somebody asks for free space.
             os.sync()
             os.statvfs(MNT)
@@ -218,7 +281,7 @@ class Fio:
     def __init__(self, row: Row, target: Target) -> None:
         self.row = row
         self.read = row.is_read
-        self.argv = [*row.fio(target.path, target.size), "--output-format=json",
+        self.argv = [*row.command(target.path, target.size),
                      # the timer, the console and this script have the other processor
                      *(["--cpus_allowed=1"] if (os.cpu_count() or 1) > 1 else [])]
         self.start_bytes = io_bytes(self.read)

@@ -9,21 +9,25 @@ and report.py (outside) import it, so that a row is defined in one place only.
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
-SIZES = {"2k": 2 << 10, "4k": 4 << 10, "16k": 16 << 10, "64k": 64 << 10, "1M": 1 << 20}
+# The sizes that "make count" has a budget for.
+SHORT = "512,4k,8k,16k"
+SIZES = {"512": 512, "2k": 2 << 10, "4k": 4 << 10, "8k": 8 << 10, "16k": 16 << 10, "64k": 64 << 10,
+         "128k": 128 << 10, "1M": 1 << 20}
 
-# How fio is told to do its I/O. The asynchronous engines submit in batches, as
-# t/io_uring does: a system call is expensive in UML, and one per I/O would
-# hide most of the path that is measured here.
+# How fio is told to do its I/O. The asynchronous engines submit in batches, as t/io_uring does. What fio
+# cannot do, vector.py does.
 ENGINES = {
     "io_uring": ("io_uring", ("ioengine=io_uring",)),
     "fixedbufs": ("io_uring, registered", ("ioengine=io_uring", "fixedbufs=1", "registerfiles=1")),
     "poll": ("io_uring, polled", ("ioengine=io_uring", "hipri=1", "fixedbufs=1", "registerfiles=1")),
     "libaio": ("libaio", ("ioengine=libaio",)),
     "psync": ("psync", ("ioengine=psync",)),
+    "vector": ("preadv, pwritev of 8k buffers", ()),
 }
 
 KINDS = {
@@ -40,22 +44,39 @@ KINDS = {
     "subblock": "2k overwrite on 4k blocks",
     "bounce-read": "bounce buffer read",
     "bounce-write": "bounce buffer overwrite",
+    "mix": "70 % random read, 30 % overwrite",
+    # A single page, elsewhere in the file.
+    "cached-read": "random read, one page cached",
+    "cached-write": "random overwrite, one page cached",
+    # Each 16k are two mappings.
+    "split-read": "random read of extents of 8k",
+    "split-write": "random overwrite of extents of 8k",
+    "log": "O_DSYNC in order, written log",
+    "log-unwritten": "O_DSYNC in order, fallocated log",
+    # Each begins with the last block of the one before, as that of who fills up blocks does.
+    "nowait-append": "append with RWF_NOWAIT from written into fallocated blocks",
+    "atomic": "untorn random overwrite (RWF_ATOMIC)",
+    "reflinked": "random overwrite of reflinked blocks",
     # Of the experiments only, see seeds.py
     "seq-read": "read in order",
     "seq-write": "overwrite in order",
     "seq-bounce-read": "bounce buffer read in order",
     "seq-bounce-write": "bounce buffer overwrite in order",
     "subblock-unwritten": "2k write into fallocated space",
-    "inline": "random overwrite, completed by a soft interrupt some time later",
-    "deferred": "the same of a file with cached pages, completed by a worker",
 }
 # "BS=4k IO=bounce" reads better than both names of it.
 ALIASES = {"bounce": ("bounce-read", "bounce-write"), "read": ("randread",), "write": ("randwrite",),
            "overwrite": ("randwrite",), "fallocated": ("unwritten", "unwritten-1"),
+           "cached": ("cached-read", "cached-write"), "split": ("split-read", "split-write"),
            "registered": ("fixedbufs",), "plain": ("io_uring",), "polled": ("poll",)}
 IO_NAMES = (*ENGINES, *KINDS, *ALIASES)
 
-FILESYSTEMS = {"raw": "block device", "ext4": "ext4", "xfs": "XFS"}
+FILESYSTEMS = {"raw": "block device", "ext4": "ext4", "xfs": "XFS", "btrfs": "btrfs, nodatacow",
+               "btrfs-csum": "btrfs, checksums", "f2fs": "f2fs"}
+# Devices that complete some time later from an interrupt, as disks do, so that requests which need a worker
+# are seen to wake one. Others end the bio before the submitter has left.
+LATER = {"irq": "device with a delay", "irq-fua": "delay, cache with FUA", "irq-cache": "delay, cache without FUA"}
+MEMORY = {"huge": "on huge pages"}
 
 
 # Rows that share a device, a mkfs and a mount.
@@ -68,20 +89,25 @@ class Row:
     kind: str
     engine: str
     bs: str
-    # What only some experiments change: I/Os in flight for each job, jobs, blocks of the file system.
+    # What only some rows change: I/Os in flight for each job, jobs, blocks of the file system, the device (of
+    # LATER), the memory (of MEMORY).
     in_flight: int = 0
     jobs: int = 1
     block: str = "4k"
+    on: str = ""
+    memory: str = ""
 
     @property
     def id(self) -> str:
-        changed = (("depth", self.in_flight, 0), ("jobs", self.jobs, 1), ("block", self.block, "4k"))
+        changed = (("depth", self.in_flight, 0), ("jobs", self.jobs, 1), ("block", self.block, "4k"),
+                   ("on", self.on, ""), ("memory", self.memory, ""))
         return "/".join([self.fs, self.kind, self.engine, self.bs,
                          *(f"{name}={value}" for name, value, usual in changed if value != usual)])
 
     @property
     def label(self) -> str:
-        return f"{ENGINES[self.engine][0]} {self.bs}"
+        more = (MEMORY.get(self.memory), self.in_flight and f"{self.in_flight} in flight", LATER.get(self.on))
+        return ", ".join([f"{ENGINES[self.engine][0]} {self.bs}", *(words for words in more if words)])
 
     @property
     def bytes(self) -> int:
@@ -92,20 +118,26 @@ class Row:
         return self.kind.endswith("read")
 
     @property
+    def in_order(self) -> bool:
+        """Where the extent tree would grow otherwise, where a paper did so, and of logs."""
+        return self.kind.startswith(("seq", "log", "unwritten")) or self.kind == "append"
+
+    @property
     def bounce(self) -> bool:
         return "bounce" in self.kind
 
     @property
     def journal(self) -> bool:
         """Does each I/O change what the file system knows of the file?"""
-        return self.fs != "raw" and self.kind in ("unwritten", "unwritten-1", "subblock-unwritten", "append",
-                                                  "dsync-flush")
+        return self.fs != "raw" and (
+            "unwritten" in self.kind or self.kind in ("append", "nowait-append", "dsync-flush", "log", "reflinked")
+            or (self.fs == "btrfs-csum" and not self.is_read))
 
     @property
     def device(self) -> str:
         """brd is a bio driver that completes at once and has no cache; null_blk differs (load.py)."""
-        kinds = {"dsync-fua": "fua", "dsync-flush": "cache", "inline": "irq", "deferred": "irq"}
-        return "poll" if self.engine == "poll" else kinds.get(self.kind, "ram")
+        kinds = {"dsync-fua": "fua", "dsync-flush": "cache", "atomic": "scsi"}
+        return self.on or ("poll" if self.engine == "poll" else kinds.get(self.kind, "ram"))
 
     @property
     def stage(self) -> Stage:
@@ -116,23 +148,31 @@ class Row:
         if self.in_flight:
             return self.in_flight
         # Of those that append to one file, all but one would wait for that one.
-        if self.engine == "psync" or self.kind == "append" or self.kind.endswith("-1"):
+        if self.engine in ("psync", "vector") or self.kind == "append" or self.kind.endswith("-1"):
             return 1
         return 8 if self.bytes >= 1 << 20 else 64
 
     @property
-    def raw_id(self) -> str:
+    def raw(self) -> "Row":
         """The same I/O on the bare device: the ceiling this row is held against."""
-        kind = {"unwritten": "randwrite", "unwritten-1": "overwrite-1",
-                "append": "randwrite" if self.engine == "psync" else "overwrite-1",
-                "bounce-read": "randread", "bounce-write": "randwrite"}
-        return f"raw/{kind.get(self.kind, self.kind)}/{self.engine}/{self.bs}"
+        kinds = {"unwritten": "randwrite", "unwritten-1": "overwrite-1", "log-unwritten": "log",
+                 "append": "randwrite" if self.engine == "psync" or self.in_flight else "overwrite-1",
+                 "nowait-append": "randwrite", "reflinked": "randwrite",
+                 **{f"{what}-{way}": f"rand{way}" for what, way in
+                    product(("bounce", "cached", "split"), ("read", "write"))}}
+        return replace(self, fs="raw", kind=kinds.get(self.kind, self.kind), block="4k")
 
-    def fio(self, filename: Path, size: int) -> list[str]:
+    @property
+    def raw_id(self) -> str:
+        return self.raw.id
+
+    def command(self, filename: Path, size: int) -> list[str]:
         """The command that does the I/O, until it is stopped."""
-        # In order where the extent tree would grow, or where a paper did so.
-        order = "" if self.kind in ("unwritten", "unwritten-1", "append") or self.kind.startswith("seq") else "rand"
-        rw = order + ("read" if self.is_read else "write")
+        if self.engine == "vector":
+            return ["python3", "-B", str(Path(__file__).with_name("vector.py")), f"--kind={self.kind}",
+                    f"--filename={filename}", f"--size={size}", f"--bs={self.bytes}",
+                    f"--buffer={SIZES['8k']}"]
+        rw = ("" if self.in_order else "rand") + ("rw" if self.kind == "mix" else "read" if self.is_read else "write")
         job = [
             f"filename={filename}", f"rw={rw}", f"bs={self.bytes}", f"size={size}",
             f"iodepth={self.depth}", "direct=1", "thread=1", "norandommap=1", "randrepeat=1",
@@ -151,28 +191,67 @@ class Row:
             batch = max(1, self.depth // 4)
             job += [f"iodepth_batch_submit={batch}", f"iodepth_batch_complete_min={batch}",
                     f"iodepth_batch_complete_max={self.depth}"]
-        if self.kind.startswith("dsync"):
+        if self.kind.startswith(("dsync", "log")):
             job.append("sync=dsync")
-        return ["fio", "--eta=never", "--name=row", *(f"--{option}" for option in job)]
+        if self.kind == "mix":
+            job.append("rwmixread=70")
+        if self.kind == "atomic":
+            job.append("atomic=1")
+        if self.memory == "huge":
+            job += ["iomem=shmhuge", "hugepage-size=2m"]
+        return ["fio", "--eta=never", "--name=row", "--output-format=json", *(f"--{option}" for option in job)]
 
 
-# Kinds, engines and sizes of rows, each with each.
-Spec = tuple[str, str, str]
-# What is measured by time.
-TIMED: tuple[Spec, ...] = (
-    ("randread randwrite", " ".join(ENGINES), "4k 16k 64k 1M"),
-    ("unwritten", "io_uring", "4k 16k 64k 1M"), ("unwritten", "psync", "4k"),
-    ("dsync", "io_uring", "4k 64k"), ("dsync", "psync", "4k"),
-    ("subblock", "io_uring libaio psync", "2k"),
-    ("bounce-read bounce-write", "io_uring", "4k 16k 64k 1M"))
-# What is measured by instructions, on x86_64 in QEMU. Larger I/O is only more of memcpy.
-COUNTED: tuple[Spec, ...] = (
-    ("randread randwrite", "fixedbufs io_uring libaio psync", "4k 16k 64k"),
-    ("subblock", "fixedbufs libaio psync", "2k"),
-    ("overwrite-1 unwritten-1 append dsync-fua dsync-flush", "fixedbufs", "4k 16k"),
-    ("unwritten append dsync-fua dsync-flush", "psync", "4k"),
-    ("bounce-read bounce-write", "fixedbufs", "4k 16k 64k"))
-MACHINES = {"uml": TIMED, "device": TIMED, "qemu": COUNTED, "seeds": ()}
+BOTH = "ext4 xfs"
+
+
+def _each(systems: str, kinds: str, engines: str, sizes: str, **how: Any) -> Iterator[Row]:
+    """Each file system with each kind, engine and size."""
+    for words in product(systems.split(), kinds.split(), engines.split(), sizes.split()):
+        yield Row(*words, **how)
+
+
+def _timed() -> Iterator[Row]:
+    """What is measured by time."""
+    yield from _each(BOTH, "randread randwrite", "io_uring fixedbufs poll libaio psync", "4k 16k 64k 1M")
+    yield from _each(BOTH, "unwritten", "io_uring", "4k 16k 64k 1M")
+    yield from _each(BOTH, "unwritten", "psync", "4k")
+    yield from _each(BOTH, "dsync", "io_uring", "4k 64k")
+    yield from _each(BOTH, "dsync", "psync", "4k")
+    yield from _each(BOTH, "subblock", "io_uring libaio psync", "2k")
+    yield from _each("xfs", "bounce-read bounce-write", "io_uring", "4k 16k 64k 1M")
+
+
+def _counted() -> Iterator[Row]:
+    """What is measured by instructions, on x86_64 in QEMU."""
+    yield from _each(BOTH, "randread randwrite", "fixedbufs io_uring libaio psync", "4k 16k 64k")
+    yield from _each(BOTH, "subblock", "fixedbufs libaio psync", "2k")
+    yield from _each(BOTH, "overwrite-1 unwritten-1 append dsync-fua dsync-flush", "fixedbufs", "4k 16k")
+    yield from _each(BOTH, "unwritten append dsync-fua dsync-flush", "psync", "4k")
+    yield from _each("xfs", "bounce-read bounce-write", "fixedbufs", "4k 16k 64k")
+    # What databases do. PostgreSQL has pages of 8k and reads up to 1M at once into as many buffers; redo logs are
+    # written in blocks of 512 bytes.
+    yield from _each(BOTH, "randread randwrite", "io_uring psync", "8k")
+    yield from _each(BOTH, "randread randwrite", "psync", "512")
+    yield from _each(BOTH, "randread randwrite", "io_uring", "128k 1M")
+    yield from _each(BOTH, "randread randwrite", "io_uring", "128k 1M", memory="huge")
+    yield from _each(BOTH, "randread randwrite", "vector", "128k 1M")
+    for depth in (1, 8, 32):
+        yield from _each(BOTH, "unwritten", "fixedbufs", "4k 16k 128k", in_flight=depth, on="irq")
+    for depth in (1, 8):
+        yield from _each(BOTH, "append", "fixedbufs", "4k", in_flight=depth, on="irq")
+    for cache in ("irq-fua", "irq-cache"):
+        yield from _each(BOTH, "log log-unwritten", "fixedbufs", "4k", in_flight=1, on=cache)
+    for depth in (1, 8):
+        yield from _each(BOTH, "randread randwrite cached-read cached-write", "fixedbufs", "4k 16k", in_flight=depth,
+                         on="irq")
+    yield from _each(BOTH, "nowait-append", "vector", "16k", on="irq")
+    yield from _each(BOTH, "split-read split-write", "fixedbufs", "16k")
+    yield from _each(BOTH, "randread randwrite", "poll", "4k 16k")
+    yield from _each(BOTH, "mix", "fixedbufs", "4k")
+    yield from _each(BOTH, "atomic", "io_uring", "16k")
+    yield from _each("xfs", "reflinked", "fixedbufs", "4k")
+    yield from _each("btrfs btrfs-csum f2fs", "randread randwrite", "fixedbufs", "4k 16k")
 
 
 def _seeds() -> Iterator[Row]:
@@ -180,8 +259,8 @@ def _seeds() -> Iterator[Row]:
     for fs in ("ext4", "xfs"):
         for engine, depth, block in product(("libaio", "io_uring", "poll"), (1, 64, 128, 256), ("4k", "2k")):
             yield Row(fs, "randread", engine, "4k", in_flight=depth, block=block)
-        for kind, depth in product(("inline", "deferred"), (1, 2, 4, 8, 16)):
-            yield Row(fs, kind, "fixedbufs", "4k", in_flight=depth)
+        for kind, depth in product(("randwrite", "cached-write"), (1, 2, 4, 8, 16)):
+            yield Row(fs, kind, "fixedbufs", "4k", in_flight=depth, on="irq")
         for kind, bs in product(("seq-read", "seq-write"), ("4k", "16k")):
             yield Row(fs, kind, "libaio", bs, in_flight=64)
         for kind in ("subblock", "subblock-unwritten"):
@@ -190,15 +269,18 @@ def _seeds() -> Iterator[Row]:
         yield Row("xfs", kind, "io_uring", bs, in_flight=16)
 
 
-def all_rows(machine: str = "uml") -> list[Row]:
-    """Stages in the order in which they first appear, and in each what ages a file system last."""
-    rows = list(_seeds()) if machine == "seeds" else [
-        Row(fs, kind, engine, bs) for fs in FILESYSTEMS for spec in MACHINES[machine]
-        for kind, engine, bs in product(*(words.split() for words in spec))]
-    # a block device has no unwritten space, and only XFS bounces
-    rows = [row for row in rows if (row.fs != "raw" or row.raw_id == row.id) and (row.fs == "xfs" or not row.bounce)]
-    stages = list(dict.fromkeys(row.stage for row in rows))
-    return sorted(rows, key=lambda row: (stages.index(row.stage), row.journal))
+# What seeds.py compares is not the bare device.
+MACHINES = {"qemu": (_counted, True), "device": (_timed, True), "seeds": (_seeds, False)}
+
+
+def all_rows(machine: str = "qemu") -> list[Row]:
+    """A device at a time, on it stages in the order in which they first appear, in each what ages it last."""
+    made, with_raw = MACHINES[machine]
+    rows = list(made())
+    if with_raw:
+        rows = [*dict.fromkeys(row.raw for row in rows), *rows]
+    stages, devices = list(dict.fromkeys(row.stage for row in rows)), list(dict.fromkeys(row.device for row in rows))
+    return sorted(rows, key=lambda row: (devices.index(row.device), stages.index(row.stage), row.journal))
 
 
 def _split(what: str, text: str, valid: Sequence[str]) -> list[str]:
@@ -210,7 +292,7 @@ def _split(what: str, text: str, valid: Sequence[str]) -> list[str]:
     return [lower[name.lower()] for name in names]
 
 
-def select(fs: str = "", io: str = "", bs: str = "", quick: bool = False, machine: str = "uml") -> tuple[
+def select(fs: str = "", io: str = "", bs: str = "", quick: bool = False, machine: str = "qemu") -> tuple[
         list[Row], list[str]]:
     """The rows picked, and what was left out as lines to print.
 
@@ -225,11 +307,13 @@ def select(fs: str = "", io: str = "", bs: str = "", quick: bool = False, machin
     kinds = [name for name in meant if name in KINDS]
 
     rows = all_rows(machine)
-    # QUICK=1 leaves the smallest size of each kind and engine, unless a size was asked for by name.
-    sizes = bs_names or (["2k", "4k"] if quick else list(SIZES))
     keep = [row for row in rows
             if (not fs_names or row.fs in fs_names) and (not engines or row.engine in engines)
-            and (not kinds or row.kind in kinds) and row.bs in sizes]
+            and (not kinds or row.kind in kinds) and (not bs_names or row.bs in bs_names)]
+    # QUICK=1 leaves the smallest size of each kind and engine, unless a size was asked for by name.
+    if quick and not bs_names:
+        least = {(row.kind, row.engine): row.bs for row in sorted(keep, key=lambda row: -row.bytes)}
+        keep = [row for row in keep if row.bs == least[row.kind, row.engine]]
     picked = [f"{k}={v}" for k, v in (("FS", fs), ("IO", io), ("BS", bs)) if v] + ["QUICK=1"] * quick
     if not keep:
         raise ValueError(f"no row matches {' '.join(picked)}"
@@ -245,11 +329,18 @@ def select(fs: str = "", io: str = "", bs: str = "", quick: bool = False, machin
 def find(words: str, machine: str) -> list[Row]:
     """The rows that all of the words fit, such as "ext4 overwrite 4k registered"; no raw rows beside.
 
+    Unusual devices and memory want their word, such as "irq".
     Raises ValueError with one line for a word that does not exist.
     """
-    names = _split("ROW", words, [*FILESYSTEMS, *IO_NAMES, *SIZES])
+    names = _split("ROW", words, [*FILESYSTEMS, *IO_NAMES, *SIZES, *LATER, *MEMORY])
     fs, io, bs = (",".join(name for name in names if name in table) for table in (FILESYSTEMS, IO_NAMES, SIZES))
-    return [row for row in select(fs, io, bs, machine=machine)[0] if row.fs != "raw" or "raw" in names]
+    unusual = {"", *names}
+    found = [row for row in select(fs, io, bs, machine=machine)[0]
+             if (row.fs != "raw" or "raw" in names) and {row.on, row.memory} <= unusual
+             and (row.on or not set(LATER) & set(names))]
+    if not found:
+        raise ValueError(f"no row matches ROW={words}")
+    return found
 
 
 def _summary(rows: list[Row]) -> Iterator[str]:
@@ -259,7 +350,7 @@ def _summary(rows: list[Row]) -> Iterator[str]:
         for engine in ENGINES:
             systems: dict[tuple[str, ...], list[str]] = {}
             for fs in FILESYSTEMS:
-                sizes = tuple(r.bs for r in rows if (r.kind, r.engine, r.fs) == (kind, engine, fs))
+                sizes = tuple(r.id.split("/", 3)[3] for r in rows if (r.kind, r.engine, r.fs) == (kind, engine, fs))
                 if sizes:
                     systems.setdefault(sizes, []).append(fs)
             for sizes, found in systems.items():
@@ -273,7 +364,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, default="")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--find", default="", help="words that pick rows, such as 'xfs read 4k'")
-    parser.add_argument("--machine", choices=MACHINES, default="uml")
+    parser.add_argument("--machine", choices=MACHINES, default="qemu")
 
 
 def chosen(args: argparse.Namespace) -> tuple[list[Row], list[str]]:

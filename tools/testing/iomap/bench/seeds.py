@@ -90,7 +90,8 @@ def deferred(results: Results) -> Iterator[list[str]]:
     """What it costs to complete in a worker."""
     for fs in ("ext4", "xfs"):
         for depth in (1, 2, 4, 8, 16):
-            worker, inline = (Row(fs, kind, "fixedbufs", "4k", in_flight=depth) for kind in ("deferred", "inline"))
+            worker, inline = (Row(fs, kind, "fixedbufs", "4k", in_flight=depth, on="irq")
+                              for kind in ("cached-write", "randwrite"))
             yield [FILESYSTEMS[fs], str(depth), "up to +37 %", *results.compare(worker, inline, "{:+.1f} %")]
 
 

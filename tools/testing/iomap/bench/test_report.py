@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -48,36 +49,48 @@ def run_of(rows: list[bench_rows.Row], ratio: float = 1.05, sides: Sequence[str]
 
 class Filter(unittest.TestCase):
     def test_all(self) -> None:
-        rows, notes = bench_rows.select()
-        self.assertEqual(len(rows), len(bench_rows.all_rows()))
-        self.assertEqual(notes, [])
-        self.assertEqual(len({row.id for row in rows}), len(rows))
+        for machine in bench_rows.MACHINES:
+            rows, notes = bench_rows.select(machine=machine)
+            self.assertEqual(len(rows), len(bench_rows.all_rows(machine)))
+            self.assertEqual(notes, [])
+            self.assertEqual(len({row.id for row in rows}), len(rows))
 
-    def test_every_row_of_the_issue(self) -> None:
-        ids = {row.id for row in bench_rows.all_rows()}
+    def test_rows_of_a_machine(self) -> None:
+        timed, counted = ({row.id for row in bench_rows.all_rows(machine)} for machine in ("device", "qemu"))
         wanted = {f"{fs}/{kind}/{engine}/{bs}" for fs in ("raw", "ext4", "xfs") for kind in ("randread", "randwrite")
-                  for engine in bench_rows.ENGINES for bs in ("4k", "16k", "64k", "1M")}
+                  for engine in bench_rows.ENGINES if engine != "vector" for bs in ("4k", "16k", "64k", "1M")}
         wanted |= {f"{fs}/{name}" for fs in ("ext4", "xfs")
                    for name in ("unwritten/io_uring/4k", "dsync/psync/4k", "subblock/psync/2k")}
         wanted |= {"xfs/bounce-read/io_uring/64k", "xfs/bounce-write/io_uring/1M"}
-        self.assertEqual(wanted - ids, set())
-        self.assertNotIn("ext4/bounce-read/io_uring/4k", ids)
+        self.assertEqual(wanted - timed, set())
+        wanted = {"ext4/unwritten/fixedbufs/16k/depth=8/on=irq",
+                  "raw/randwrite/fixedbufs/16k/depth=8/on=irq",
+                  "xfs/randread/vector/1M", "ext4/randread/io_uring/1M/memory=huge",
+                  "raw/log/fixedbufs/4k/depth=1/on=irq-fua", "btrfs-csum/randwrite/fixedbufs/16k",
+                  "xfs/reflinked/fixedbufs/4k"}
+        self.assertEqual(wanted - counted, set())
+        self.assertNotIn("ext4/bounce-read/fixedbufs/4k", counted)
 
     def test_ceilings_exist(self) -> None:
-        ids = {row.id for row in bench_rows.all_rows()}
-        for row in bench_rows.all_rows():
-            self.assertIn(row.raw_id, ids)
+        for machine in ("qemu", "device"):
+            rows = bench_rows.all_rows(machine)
+            self.assertEqual({row.raw for row in rows} - set(rows), set())
 
     def test_ceiling_comes_along(self) -> None:
         rows, _ = bench_rows.select(fs="xfs", io="bounce", bs="4k")
         self.assertEqual({row.id for row in rows},
-                         {"xfs/bounce-read/io_uring/4k", "xfs/bounce-write/io_uring/4k",
-                          "raw/randread/io_uring/4k", "raw/randwrite/io_uring/4k"})
+                         {"xfs/bounce-read/fixedbufs/4k", "xfs/bounce-write/fixedbufs/4k",
+                          "raw/randread/fixedbufs/4k", "raw/randwrite/fixedbufs/4k"})
 
     def test_engine_and_kind(self) -> None:
-        rows, _ = bench_rows.select(fs="ext4", io="libaio,randread", bs="4k,1M")
+        rows, _ = bench_rows.select(fs="ext4", io="libaio,randread", bs="4k,64k")
         self.assertEqual({row.id for row in rows if row.fs == "ext4"},
-                         {"ext4/randread/libaio/4k", "ext4/randread/libaio/1M"})
+                         {"ext4/randread/libaio/4k", "ext4/randread/libaio/64k"})
+
+    def test_a_device_at_a_time(self) -> None:
+        devices = [row.device for row in bench_rows.all_rows()]
+        changes = sum(one != other for one, other in pairwise(devices))
+        self.assertEqual(changes, len(set(devices)) - 1)
 
     def test_case_and_spaces(self) -> None:
         self.assertEqual(bench_rows.select(fs="XFS, Ext4", bs="1m")[0],
@@ -86,8 +99,8 @@ class Filter(unittest.TestCase):
     def test_one_line_for_a_mistake(self) -> None:
         for names, words in (({"fs": "ext3"}, "FS=ext3: unknown; valid are"),
                              ({"io": "uring"}, "IO=uring: unknown; valid are"),
-                             ({"bs": "8k"}, "BS=8k: unknown; valid are"),
-                             ({"io": "dsync", "bs": "1M"}, "no row matches IO=dsync BS=1M")):
+                             ({"bs": "9k"}, "BS=9k: unknown; valid are"),
+                             ({"io": "dsync-fua", "bs": "1M"}, "no row matches IO=dsync-fua BS=1M")):
             with self.assertRaises(ValueError) as caught:
                 bench_rows.select(**names)  # type: ignore[arg-type]
             self.assertTrue(str(caught.exception).startswith(words), caught.exception)
@@ -103,14 +116,14 @@ class Filter(unittest.TestCase):
         self.assertTrue(bench_rows.select(bs="1M", quick=True)[0])
 
     def test_notes_name_all_that_is_left_out(self) -> None:
-        kept, notes = bench_rows.select(fs="ext4", io="psync")
+        kept, notes = bench_rows.select(fs="ext4", io="psync", machine="device")
         named = set()
         for line in notes[1:]:
             systems, rest, sizes = line.strip().split(": ")
             kind, engines = rest.split(" ", 1)
             named |= {f"{fs}/{kind}/{engine}/{bs}" for fs in systems.split()
                       for engine in engines.split(", ") for bs in sizes.split()}
-        everything = {row.id for row in bench_rows.all_rows()}
+        everything = {row.id for row in bench_rows.all_rows("device")}
         self.assertEqual(named, everything - {row.id for row in kept})
 
     def test_command(self) -> None:
@@ -163,14 +176,14 @@ class Statistics(unittest.TestCase):
 
 class Report(unittest.TestCase):
     def digest(self) -> list[report.Entry]:
-        return report.digest(run_of(bench_rows.select(io="io_uring", bs="4k")[0]))
+        return report.digest(run_of(bench_rows.select(io="io_uring", bs="4k", machine="device")[0]))
 
     def report(self, **rows: Any) -> tuple[str, str]:
         """What is written and what is printed."""
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as printed:
             args = argparse.Namespace(out=Path(folder), date="2026-01-01T00:00:00Z", commit="", dirty=False)
             with mock.patch.object(report, "picture", return_value=["![a picture](bench.svg)"]):
-                report.write(run_of(bench_rows.select(**rows)[0]), args, Path("/nowhere"))
+                report.write(run_of(bench_rows.select(**rows, machine="device")[0]), args, Path("/nowhere"))
             return (Path(folder) / "report.md").read_text(), printed.getvalue()
 
     def test_report(self) -> None:
