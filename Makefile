@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 T := tools/testing/iomap
-FLAVOUR ?= um-bench
+FLAVOUR ?= x86-bench
 
 .PHONY: help bench profile count test lint check matrix fuzz mutants coverage apply unapply root source kernel clean
 .DEFAULT_GOAL := help
@@ -19,7 +19,7 @@ help: ## show this
 	@sed -n '/^  KSRC=/,/^$$/p' $T/README
 	@echo 'Deleting the cache is always fine. $T/README says what each file is for.'
 
-bench: ## measure C against Rust side by side (MACHINE=qemu counts instructions, DEVICE=/dev/X is a real one)
+bench: ## count the instructions of C and Rust side by side (DEVICE=/dev/X measures time on a disk of this machine)
 	@$T/bench.sh
 
 profile: ## instructions for each I/O by function, C beside Rust
@@ -61,7 +61,7 @@ root: ## make the toolchain root (Debian with rustc, clang, fio)
 source: ## make the kernel tree to build: the source, the patches, our files
 	@$T/source.sh
 
-kernel: ## build a kernel: FLAVOUR=um-bench, um-test, um-kunit, um-cov, x86-bench or x86-kunit
+kernel: ## build a kernel: FLAVOUR=x86-bench, x86-kunit, um-test, um-kunit or um-cov
 	@$T/build.sh $(FLAVOUR)
 
 clean: ## delete the cache and the results

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Builds a kernel out of tree:  build.sh um-bench|um-test|um-kunit|um-cov|x86-bench|x86-kunit [make targets]
+# Builds a kernel out of tree:  build.sh x86-bench|x86-kunit|um-test|um-kunit|um-cov [make targets]
 # The result is $CACHE/build/<flavour>/linux (x86: arch/x86/boot/bzImage), the log beside it in build.log.
 # NO_SYNC=1 leaves the tree as it is.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
@@ -14,7 +14,6 @@ need_root "$@"
 flavour=${1:-}
 shift || :
 case $flavour in
-um-bench) arch=um fragments=(base base-um bench) ;;
 um-test) arch=um fragments=(base base-um filesystems kunitconfig checkers test) ;;
 # What QEMU counts the instructions of, see count.sh.
 x86-bench) arch=x86_64 fragments=(base x86 base-x86 bench) ;;
@@ -32,7 +31,7 @@ check-none) arch=um fragments=(check rust-none) ;;
 matrix-arm64 | matrix-arm | matrix-powerpc | matrix-s390)
 	arch=${flavour#matrix-} fragments=(matrix "matrix/${flavour#matrix-}") ;;
 matrix-*) arch=x86_64 fragments=(x86 matrix "matrix/${flavour#matrix-}") ;;
-*) die "usage: $0 um-bench|um-test|um-kunit|um-cov|x86-bench|x86-kunit [make targets]" ;;
+*) die "usage: $0 x86-bench|x86-kunit|um-test|um-kunit|um-cov [make targets]" ;;
 esac
 
 lock build

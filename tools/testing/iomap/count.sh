@@ -3,8 +3,8 @@
 # Counts the instructions of direct I/O, in C and in Rust, on x86_64: QEMU runs the kernel and a plugin
 # of ours counts, by function. Counts are exact, so that what else runs on this machine does not matter.
 #
-#   count.sh bench FILTER...   "make bench MACHINE=qemu": every row, and what it adds to the raw device;
-#                              FILTER are arguments that pick rows, from bench.sh
+#   count.sh bench FILTER...   "make bench": every row, and what it adds to the raw device; FILTER are
+#                              arguments that pick rows, from bench.sh
 #   count.sh profile           "make profile": a few rows by function (ROW="ext4 overwrite 4k registered")
 #   count.sh budget            "make count": is Rust as good as bench/budget says? (WRITE=1)
 #   count.sh seeds             "make bench SEEDS=1": the experiments of bench/seeds.py
@@ -25,7 +25,7 @@ case $what in
 bench) select+=("${@:2}") program=(count_report.py) ;;
 profile) select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}") program=(by_function.py) ;;
 budget)
-	select+=("--bs=4k,16k") options=(--sides=rust --repeats=3) kind=count
+	select+=("--bs=512,4k,8k,16k") options=(--sides=rust --repeats=3) kind=count
 	program=(budget.py "--budget=$bench/budget" ${WRITE:+--write})
 	;;
 seeds) select=(--machine=seeds) kind=bench program=(seeds.py) ;;

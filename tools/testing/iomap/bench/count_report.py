@@ -17,28 +17,42 @@ import rows as bench_rows
 import report
 from report import Document, Entry
 
-HEAD = ("row", "C", "Rust", "raw", "C adds", "Rust adds", "Rust/C", "own C", "own Rust", "spread")
+HEAD = ("row", "C", "Rust", "Rust/C", "raw", "C adds", "Rust adds", "added Rust/C", "of raw", "less the copy",
+        "own", "locked", "spread")
 WHAT = """\
-Instructions of the kernel for each I/O, as medians. *raw* is the same I/O on the bare block device;
-*adds* is what the file system and the direct I/O path take on top of that, and *Rust/C* the ratio of
-what they add: below 1.00 Rust is cheaper. *own* is the code of the path alone. *spread* is half
-the interquartile range of the windows, relative to the median. Timer interrupts and user space are not
-counted. Instructions are not time: a cache miss, a locked instruction and a mispredicted
-branch count as one, and with one processor nobody else touches the same cache lines."""
+*C* and *Rust* are instructions of the whole kernel for each I/O, as medians, and the first *Rust/C* is their
+ratio: below 1.00 Rust is cheaper. *raw* is the same I/O on the bare block device; *adds* is what the file
+system and the direct I/O path take on top of that, and *added Rust/C* the ratio of what they add.
+*of raw* says the same in another way: as many I/Os as the bare device does in the same number of
+instructions, in percent, C and then Rust. The device is memory, so that all of these hold a copy that a disk
+does not make: *less the copy* is *of raw* without it.
+*own* is the code of the path alone, and *locked* the instructions of the kernel with a lock prefix, both C
+and then Rust. *spread* is half the interquartile range of the windows, relative to the median. Timer
+interrupts and user space are not counted. Instructions are not time: a cache miss and a mispredicted branch
+do not show, a locked instruction counts as one, and one processor shares no cache line with another.
+Rows *with a delay* are on a device that completes 10 us later from an interrupt, as a disk does. On the others
+the bio ends before the submitter has left, so that no worker is woken."""
 
 
 def cells(entry: Entry) -> tuple[str, ...]:
     c, rust = entry.get("c", {}), entry.get("rust", {})
+    both = [side for side in (c, rust) if side]
 
-    def show(side: Entry, key: str) -> str:
-        return f"{side[key]:,.0f}" if key in side else ""
+    def show(side: Entry, key: str, form: str = ",.0f") -> str:
+        return f"{side[key]:{form}}" if key in side else ""
+
+    def of_raw(less: float) -> str:
+        if entry["row"].fs == "raw" or "raw" not in entry:
+            return ""
+        return " / ".join(f"{100 * (entry['raw'] - less) / (side['kernel'] - less):.0f}" for side in both) + " %"
 
     return (
-        entry["row"].label, show(c, "kernel"), show(rust, "kernel"), show(entry, "raw"),
-        show(c, "added"), show(rust, "added"),
-        f"{entry['ratio']:.3f}" if "ratio" in entry else "",
-        show(c, "own"), show(rust, "own"),
-        f"{100 * max(side['spread'] for side in (c, rust) if side):.2f} %",
+        entry["row"].label, show(c, "kernel"), show(rust, "kernel"), show(entry, "whole", ".3f"),
+        show(entry, "raw"),
+        show(c, "added"), show(rust, "added"), show(entry, "ratio", ".3f"),
+        of_raw(0), of_raw(entry.get("copy", 0)),
+        " / ".join(show(side, "own") for side in both), " / ".join(show(side, "locked", ".1f") for side in both),
+        f"{100 * max(side['spread'] for side in both):.2f} %",
     )
 
 
@@ -47,9 +61,29 @@ def verdict(name: str, entries: list[Entry]) -> str:
     if not ratios:
         return f"{name}: nothing to compare"
     cheaper = sum(1 for r in ratios if r < 0.995)
-    dearer = sum(1 for r in ratios if r > 1.005)
-    return (f"{name}: Rust adds {geometric_mean(ratios):.3f} of what C adds (geometric mean of "
-            f"{len(ratios)} rows); {cheaper} cheaper, {len(ratios) - cheaper - dearer} within 0.5 %, {dearer} dearer")
+    dearer = [f"{bench_rows.KINDS[e['row'].kind]}, {e['row'].label} ({e['ratio']:.3f})" for e in entries
+              if e.get("ratio", 0) > 1.005]
+    return (f"{name}: Rust takes {geometric_mean(e['whole'] for e in entries if 'whole' in e):.3f} of the instructions "
+            f"that C takes, and adds {geometric_mean(ratios):.3f} of what C adds to the bare device (geometric means "
+            f"of {len(ratios)} rows); {cheaper} cheaper, {len(ratios) - cheaper - len(dearer)} within 0.5 %, "
+            f"{len(dearer)} dearer" + (": " + "; ".join(dearer)) * bool(dearer))
+
+
+def refused(entries: list[Entry]) -> list[str]:
+    """How many of those that must not wait are refused."""
+    lines = [(bench_rows.FILESYSTEMS[e["row"].fs], *(f"{100 * e[impl]['again']:.1f} %" for impl in ("c", "rust")))
+             for e in entries if e["row"].kind == "nowait-append" and {"c", "rust"} <= e.keys()]
+    if not lines:
+        return []
+    return ["## Refused with -EAGAIN", "", f"Of the row \"{bench_rows.KINDS['nowait-append']}\". What is refused is "
+            "repeated without the flag, and the row counts both.", "",
+            *report.markdown_table(("file system", "C", "Rust"), lines, 1)]
+
+
+def text(doc: Document) -> list[str]:
+    """The size of the code."""
+    return ["## Text", "", "Bytes of machine code. What is in line in the file systems is not in it.", "",
+            *report.markdown_table(("part", "bytes"), [(name, f"{size:,}") for name, size in doc["text"].items()], 1)]
 
 
 def facts(doc: Document) -> Iterator[tuple[str, str]]:
@@ -57,8 +91,8 @@ def facts(doc: Document) -> Iterator[tuple[str, str]]:
     settings = run["settings"]
     worst = max(side["spread"] for e in doc["rows"].values() for side in (e.get("c"), e.get("rust")) if side)
     return report.facts(
-        doc, f"x86_64 in QEMU {doc['qemu']}, one processor ({run['guest']['cpu']}, without ERMS and "
-             "FSRM), instructions counted by a plugin",
+        doc, f"x86_64 in QEMU {doc['qemu']}, one processor ({run['guest']['cpu']}, without ERMS, "
+             "FSRM and FSRS), instructions counted by a plugin",
         f"{run['kernel']['release']}, CONFIG_IOMAP_DIO_COMPARE, no mitigations, HZ=100",
         f"{run['guest']['fio']}, brd and null_blk; {settings['repeats']} windows or more of "
         f"{settings['window'] * 1000:g} million instructions a side; greatest spread {100 * worst:.2f} %")
@@ -79,11 +113,14 @@ def document(args: argparse.Namespace, name: str, machine: str = "qemu") -> Docu
     """What was counted, from the arguments; it is written to the file of that name as well."""
     try:
         rows, runs = counts.digest(args.runs, counts.functions_of(args.build, args.llvm), machine)
-    except (OSError, ValueError, KeyError) as error:
+        text_bytes = counts.text_of(args.build, args.llvm)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    except (OSError, KeyError) as error:
         sys.exit(f"error: {error!r}")
     if not rows:
         sys.exit("error: no row was measured")
-    doc = {**report.origin(args, args.build / ".config"), "qemu": args.qemu,
+    doc = {**report.origin(args, args.build / ".config"), "qemu": args.qemu, "text": text_bytes,
            "runs": [{k: v for k, v in run.items() if k not in ("rows", "failures")} for run in runs],
            "failures": [failure for run in runs for failure in run["failures"]], "rows": rows}
     report.save(args.out, name, doc)
@@ -107,7 +144,8 @@ def main() -> None:
         "Direct I/O in Rust against C: instructions added to the raw device",
         "Left of 1.00 Rust is cheaper. Exact counts.", "instructions added, Rust / C")
     report.save_page(args.out, "Direct I/O, counted: Rust against C", facts(doc),
-                     [WHAT, "", *shown, *report.markdown_tables(entries, "", HEAD, cells, verdict)],
+                     [WHAT, "", *shown, *report.markdown_tables(entries, "", HEAD, cells, verdict), *refused(entries),
+                      *text(doc)],
                      doc["failures"], doc["runs"][0]["left_out"])
 
 

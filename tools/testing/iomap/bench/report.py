@@ -28,18 +28,25 @@ Cells = Callable[[Entry], Sequence[str]]
 Verdict = Callable[[str, list[Entry]], str]
 
 # Okabe and Ito's palette: told apart with any colour vision.
-BLACK, ORANGE, SKY, BLUE, VERMILION, PURPLE = "#000000", "#E69F00", "#56B4E9", "#0072B2", "#D55E00", "#CC79A7"
-SIZE_STYLE = {"2k": (PURPLE, "P"), "4k": (BLUE, "o"), "16k": (SKY, "s"),
-              "64k": (ORANGE, "D"), "1M": (VERMILION, "^")}
+BLACK, ORANGE, SKY, BLUE, VERMILION, PURPLE, GREEN = (
+    "#000000", "#E69F00", "#56B4E9", "#0072B2", "#D55E00", "#CC79A7", "#009E73")
+SIZE_STYLE = {"512": (BLACK, "v"), "2k": (PURPLE, "P"), "4k": (BLUE, "o"), "8k": (GREEN, "X"), "16k": (SKY, "s"),
+              "64k": (ORANGE, "D"), "128k": (BLACK, "<"), "1M": (VERMILION, "^")}
 
 
 # Tables
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """By file system, then kind: the order of measurement does not matter to a reader."""
-    names = [list(table) for table in (bench_rows.FILESYSTEMS, bench_rows.KINDS, bench_rows.ENGINES, bench_rows.SIZES)]
-    return sorted(entries, key=lambda e: [names[i].index(part) for i, part in enumerate(
-        (e["row"].fs, e["row"].kind, e["row"].engine, e["row"].bs))])
+    names = [list(table) for table in (bench_rows.FILESYSTEMS, bench_rows.KINDS, ["", *bench_rows.LATER],
+                                       bench_rows.ENGINES, bench_rows.SIZES)]
+
+    def key(e: Entry) -> tuple[int, ...]:
+        row = e["row"]
+        words = (row.fs, row.kind, row.on, row.engine, row.bs)
+        return *(table.index(word) for table, word in zip(names, words, strict=True)), row.in_flight
+
+    return sorted(entries, key=key)
 
 
 def markdown_table(head: Sequence[str], lines: Iterable[Sequence[str]], left: int) -> list[str]:
@@ -264,7 +271,7 @@ def picture(path: Path, alt: str, entries: list[Entry], *args: Any) -> list[str]
 
 def digest(run: Document) -> list[Entry]:
     """Summaries of the rows, raw beside each."""
-    rows = {row.id: row for row in bench_rows.all_rows(run["settings"].get("machine", "uml"))}
+    rows = {row.id: row for row in bench_rows.all_rows("device")}
     found: dict[str, Entry] = {
         entry["id"]: {"row": rows[entry["id"]], **stats.summary(entry["samples"]),
                       **({"latency": entry["latency"]} if "latency" in entry else {})}

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Measures the rows of the benchmark; runs as root in the guest.
+"""Measures the rows of the benchmark by time; runs as root in a guest with KVM, or for device.py.
 
 fio makes the load, one process for each row, and goes on without a pause while
 the switch /sys/kernel/iomap/dio_impl is turned under it: C, Rust, Rust, C, C,
 Rust... Both sides so use the same buffers, the same threads and the same file,
 and what differs between two runs of a program cannot pose as a difference
-between two kernels' code; and no time is lost to starting fio again, which is
-slow in UML.
+between two kernels' code.
 
 How much I/O was done in a turn is read from /proc/vmstat (pgpgin, pgpgout:
 counted in submit_bio(), below the code that is compared, for block devices
@@ -155,11 +154,6 @@ def main() -> None:
                         help="seconds of measuring for each row (default 2; 0.9 if quick)")
     args = parser.parse_args()
     rows, notes = bench_rows.chosen(args)
-    # It comes to the end of the file while it is timed, and goes on with writing over it.
-    append = [row for row in rows if row.kind == "append"]
-    if append:
-        notes = [*notes, f"only counted, not timed: {' '.join(row.id for row in append)}"]
-        rows = [row for row in rows if row not in append]
     out = run(rows, notes, load.Disks(), args)
     load.save(args.out, out)
     sys.exit(bool(out["failures"]))
