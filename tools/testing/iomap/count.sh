@@ -83,11 +83,10 @@ about+=("--build=$out" "--llvm=$LLVM_MAJOR"
 	"--qemu=$(in_root qemu-system-x86_64 --version </dev/null | sed -n 's/.* version \([^ (]*\).*/\1/p')")
 publish "$kind"
 echo
-in_root python3 -B "$bench/${program[0]}" "${runs[@]}" "--out=/project/$results" "${about[@]}" "${program[@]:1}" </dev/null || {
-	s=$?
-	[ "$what" = budget ] || die "the report could not be made; what was counted is in $CACHE/run/count-*"
-	status=$s
-}
+in_root python3 -B "$bench/${program[0]}" "${runs[@]}" "--out=/project/$results" "${about[@]}" "${program[@]:1}" </dev/null ||
+	status=$?
+[ -e "$PROJECT/$results/report.md" ] || [ "$what" = budget ] ||
+	die "the report could not be made; what was counted is in $CACHE/run/count-*"
 for ((i = 0; i < n; i++)); do
 	cp "$CACHE/run/count-$i/console.log" "$PROJECT/$results/console-$i.log"
 done

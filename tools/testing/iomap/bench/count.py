@@ -27,6 +27,8 @@ from rows import Row
 SETTLE = 0.003          # after the switch: what the other implementation began has ended
 WARM = 0.02             # after fio's first I/O
 WINDOW = 0.2
+# With much of the file system in between, what has begun takes longer to end.
+SETTLE_JOURNAL = 0.03
 # What is appended, or is large and written into fallocated space, is not overwritten while the row lasts.
 WINDOW_APPEND = 0.08
 # On a device that completes later each I/O takes some 20 us, and turning to the next interrupt takes QEMU as long
@@ -93,7 +95,7 @@ def measure(row: Row, stage: load.Stage, mark: Marks, sides: list[str], args: ar
                     target.prepare()
                 written = load.io_bytes(False)
                 load.set_impl(impl)
-                time.sleep(SETTLE)
+                time.sleep(SETTLE_JOURNAL if row.journal else SETTLE)
                 mark()
                 time.sleep(seconds)
                 windows.append({"impl": impl, "mark": mark()})

@@ -147,6 +147,7 @@ def main() -> None:
                      [WHAT, "", *shown, *report.markdown_tables(entries, "", HEAD, cells, verdict), *refused(entries),
                       *text(doc)],
                      doc["failures"], doc["runs"][0]["left_out"])
+    sys.exit(bool(doc["failures"]))
 
 
 if __name__ == "__main__":

@@ -189,11 +189,11 @@ def window(row: Row, mark: Mark, functions: Functions) -> Window:
     calls = {name: counts[1] for (name, _), counts in merged.items()}
     ios = sum(calls.get(name, 0) for name in PER_IO[row.engine])
     if ios < LEAST_IOS:
-        raise ValueError(f"{row.id}: only {ios} I/Os in a window")
+        raise ValueError(f"only {ios} I/Os in a window")
     stepped, where = max((counts[3], name) for (name, _), counts in merged.items())
     if stepped > ios:
-        raise ValueError(f"{row.id}: rep movsb or rep stosb in {where}, counted by the byte: take ERMS, FSRM and FSRS "
-                         "away from -cpu in guest.sh")
+        raise ValueError(f"rep movsb or rep stosb in {where}, counted by the byte: take ERMS, FSRM and FSRS away from "
+                         "-cpu in guest.sh")
     return {
         "ios": ios, "user": user / ios, "timer": timer / ios, "again": calls.get(AGAIN, 0) / ios,
         "functions": {key: (counts[0] / ios, counts[1] / ios, counts[2] / ios) for key, counts in merged.items()},
@@ -236,11 +236,14 @@ def check_side(row: Row, impl: str, side: Entry) -> None:
     other = C_OBJECT if impl == "rust" else RUST_OBJECT
     stray = sum(f["calls"] for f in side["functions"] if f["object"] == other)
     if stray > 0.01 or side["own"] < 1:
-        raise ValueError(f"{row.id}: the switch said {impl}, and {stray:.2f} functions of the other ran")
+        raise ValueError(f"the switch said {impl}, and {stray:.2f} functions of the other ran")
 
 
 def digest(directories: Sequence[Path], functions: Functions, machine: str) -> tuple[dict[str, Entry], list[Entry]]:
-    """All rows of the runs in these directories, each with what it adds to its raw row."""
+    """All rows of the runs in these directories, each with what it adds to its raw row.
+
+    A row that cannot be told from what was counted is one of the failures of its run.
+    """
     rows = {row.id: row for row in bench_rows.all_rows(machine)}
     entries: dict[str, Entry] = {row_id: {} for row_id in rows}
     runs = [json.loads((directory / "run.json").read_text()) for directory in directories]
@@ -249,11 +252,15 @@ def digest(directories: Sequence[Path], functions: Functions, machine: str) -> t
         check_processor(document["known"], marks, functions)
         for result in document["rows"]:
             row, entry = rows[result["id"]], entries[result["id"]]
-            entry["fio"] = result["fio"]
-            for impl in dict.fromkeys(w["impl"] for w in result["windows"]):
-                entry[impl] = summary([window(row, marks[w["mark"]], functions)
-                                       for w in result["windows"] if w["impl"] == impl])
-                check_side(row, impl, entry[impl])
+            try:
+                for impl in dict.fromkeys(w["impl"] for w in result["windows"]):
+                    entry[impl] = summary([window(row, marks[w["mark"]], functions)
+                                           for w in result["windows"] if w["impl"] == impl])
+                    check_side(row, impl, entry[impl])
+                entry["fio"] = result["fio"]
+            except ValueError as error:
+                entry.clear()
+                document["failures"].append({"id": row.id, "error": str(error)})
     for row in rows.values():
         entry, raw = entries[row.id], entries.get(row.raw_id)
         if row.fs != "raw" and entry and raw:
