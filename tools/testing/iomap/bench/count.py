@@ -18,6 +18,7 @@ from typing import Any
 
 import load
 import rows as bench_rows
+import walks
 from load import Failed
 from rows import Row
 
@@ -99,15 +100,18 @@ def main() -> None:
     parser.add_argument("--shard", default="0/1")
     parser.add_argument("--repeats", type=int, help="windows a side")
     parser.add_argument("--window", type=float, help="seconds of the guest")
+    parser.add_argument("--walks", action="store_true", help="first, walks that prove the simulated caches")
     args = parser.parse_args()
     rows, left_out = bench_rows.chosen(args)
     mark = Marks()
+    walked = walks.walk() if args.walks else []
+    mark.made = walks.MARKS if walked else 0
 
     def one(row: Row, stage: load.Stage) -> load.Result:
         return measure(row, stage, mark, ["c"] if row.fs == "raw" else args.sides.split(","), args)
 
     out = load.each_row(shard(rows, args.shard), load.Disks(), one)
-    load.save(args.out, {**out, "left_out": left_out, "settings": {
+    load.save(args.out, {**out, "left_out": left_out, "walks": walked, "settings": {
         "repeats": args.repeats or REPEATS, "window": args.window or WINDOW}})
     sys.exit(bool(out["failures"]))
 
