@@ -43,8 +43,8 @@ Writes are as reads. There is no prefetch, no speculation, no TLB and no L3.
 
 - *alone*: nothing else runs, and each I/O finds what the last one left.
 - *emptied*: all caches are empty at each entry of the system call that submits, as after other work; the I/Os of
-  one batch share what the first one fetches. Where other work leaves L2 alone, L1 misses are those of *emptied*
-  and L2 misses those of *alone*.
+  one batch share what the first one fetches. *L1 emptied* is other work that leaves L2 as it was: the L1 misses
+  of *emptied* and the L2 misses of *alone*.
 
 *own* is the code of the path alone. *cycles* is what the misses of the kernel take at most, {cycles}:
 an upper bound, since a processor fetches ahead and does other work meanwhile. Misses are simulated in one
@@ -121,34 +121,28 @@ def digest(directories: Sequence[Path], functions: Functions, entries: dict[str,
     return misses.caches
 
 
-def cycles(side: Entry, state: str) -> float:
-    return sum(CYCLES[cache] * float(of["kernel"]) for cache, of in side["misses"][state].items())
+# The lines of a row in the first table, with the state that L1 is in and that of L2.
+CASES = {"alone": ("alone", "alone"), "L1 emptied": ("emptied", "alone"), "all emptied": ("emptied", "emptied")}
+HEAD = ("row", "caches", "L1i C", "Rust", "L1d C", "Rust", "L2 C", "Rust", "own L1i C", "Rust", "own L1d C", "Rust",
+        "cycles C", "Rust", "Rust - C")
 
 
-def both(entry: Entry, show: str, *keys: str) -> list[str]:
-    """A number of C and the same of Rust, of misses or further out."""
-    out = []
-    for impl in ("c", "rust"):
-        value = entry[impl]
-        for key in keys:
-            value = value[key]
-        out.append(format(value, show))
-    return out
-
-
-HEAD = ("row", "caches", "L1i C", "Rust", "L1d C", "Rust", "L2 code C", "Rust", "L2 data C", "Rust", "own L1i C",
-        "Rust", "own L1d C", "Rust", "cycles C", "Rust", "Rust - C")
+def case(side: Entry, l1: str, l2: str) -> tuple[list[float], float]:
+    """Misses of one side as HEAD has them, and their cycles."""
+    of = [side["misses"][l2 if cache.startswith("L2") else l1][cache] for cache in CACHES]
+    kernel = [float(misses["kernel"]) for misses in of]
+    return [*kernel[:2], sum(kernel[2:]), of[0]["own"], of[1]["own"]], sum(
+        CYCLES[cache] * n for cache, n in zip(CACHES, kernel, strict=True))
 
 
 def summary(entries: list[Entry]) -> Iterator[Sequence[str]]:
     for entry in entries:
         row = entry["row"]
-        for state in STATES:
-            c, rust = (cycles(entry[impl], state) for impl in ("c", "rust"))
-            yield (f"{FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", state,
-                   *(text for cache in CACHES for text in both(entry, ".1f", "misses", state, cache, "kernel")),
-                   *(text for cache in CACHES[:2] for text in both(entry, ".1f", "misses", state, cache, "own")),
-                   f"{c:,.0f}", f"{rust:,.0f}", f"{rust - c:+,.0f}")
+        for name, states in CASES.items():
+            (c, c_cycles), (rust, rust_cycles) = (case(entry[impl], *states) for impl in ("c", "rust"))
+            yield (f"{FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", name,
+                   *(f"{n:,.1f}" for both in zip(c, rust, strict=True) for n in both),
+                   f"{c_cycles:,.0f}", f"{rust_cycles:,.0f}", f"{rust_cycles - c_cycles:+,.0f}")
 
 
 def lines_of(entry: Entry) -> Iterator[tuple[str, list[float]]]:
