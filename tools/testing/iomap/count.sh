@@ -27,7 +27,7 @@ bench) select+=("${@:2}") program=(count_report.py) ;;
 profile)
 	select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}") program=(by_function.py)
 	if is_on "${PROFILE_CACHE:-}"; then
-		options=(--walks --window=0.1) program=(cache_report.py) caches=1
+		options=(--walks --window=0.05) program=(cache_report.py) caches=1
 	fi
 	;;
 budget)

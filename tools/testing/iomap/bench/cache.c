@@ -8,45 +8,54 @@
  * read without the caches.
  *
  * There are two processors in one: both execute the same instructions, but the second has its
- * caches emptied at each entry of a system call that submits I/O, as if other work ran in between.
+ * caches emptied every 16 I/Os, the batch of most rows, as if other work ran in between.
  *
- * The file begins with a line "caches LINE SIZE WAYS...", in bytes, for L1i, L1d and L2. For each
- * mark (plugin.c) there is a line "mark NUMBER MISSES", then "user MISSES" and "timer MISSES", and
- * "ADDRESS MISSES" for each function that missed. MISSES are eight numbers: L1i, L1d, L2 for an
- * instruction and L2 for data; then the same with emptied caches.
+ * Which lines of code compete for a set of L1i depends on where the linker puts functions, and so on
+ * the length of any other. Therefore, each processor has eight more L1i. For each, every function is
+ * moved by a number of lines of its own, as another link might do.
+ *
+ * The file begins with a line "caches LINE BATCH MOVES SIZE WAYS...", with sizes in bytes, of L1i, L1d
+ * and L2. For each mark (plugin.c) there is a line "mark NUMBER", then "user MISSES" and
+ * "timer MISSES", and "ADDRESS MISSES" for each function that missed. MISSES are ten numbers: L1i,
+ * L1d, L2 for an instruction, L2 for data, and the sum of the other eight L1i; then the same with
+ * emptied caches.
  */
 
 #include "plugin.h"
 
-enum { LINE = 64, PAGE = 4096 };
-/* L2 misses for data are counted apart, behind those for instructions. */
-enum { L1I, L1D, L2, NR_CACHES, NR_MISSES = NR_CACHES + 1 };
+enum { LINE = 64, PAGE = 4096, BATCH = 16, MOVES = 8 };
+enum { L1I, L1D, L2, NR_CACHES, L2_DATA = NR_CACHES, MOVED, NR_MISSES };
 enum { ALONE, EMPTIED, NR_PROCESSORS };
 static const struct {
 	uint32_t size, ways;
 } geometry[NR_CACHES] = { { 32 << 10, 8 }, { 48 << 10, 12 }, { 2 << 20, 16 } };
 
 /* The numbers of the lines in a cache, a set after the other, the most recent of a set first. */
-static uint32_t *lines[NR_PROCESSORS][NR_CACHES];
+static uint32_t *lines[NR_PROCESSORS][NR_CACHES], *moved[NR_PROCESSORS][MOVES];
 
 typedef uint64_t misses_of[NR_PROCESSORS][NR_MISSES];
 /* By index of function, and of timer interrupts behind that. */
 static misses_of *misses;
 static size_t nr;
 
-static const char *const submit_names[] = {
-	"__x64_sys_io_uring_enter", "__x64_sys_io_submit", "__x64_sys_pread64", "__x64_sys_pwrite64"
+/* What is executed once for each I/O, as in counts.py. */
+static const char *const io_names[] = {
+	"io_prep_read", "io_prep_write", "io_prep_read_fixed", "io_prep_write_fixed",
+	"io_prep_readv", "io_prep_writev", "aio_read", "aio_write",
+	"__x64_sys_pread64", "__x64_sys_pwrite64"
 };
-enum { NR_SUBMIT = sizeof(submit_names) / sizeof(*submit_names) };
-static uint64_t submit_starts[NR_SUBMIT];
+enum { NR_IO = sizeof(io_names) / sizeof(*io_names) };
+static uint64_t io_starts[NR_IO], ios;
 
 static FILE *out;
+/* Until the first mark there is nothing to count, and caches would only slow it down. */
+static bool begun;
 
-/* Makes a line the most recent one. Returns whether it was missing. */
-static bool touch(int processor, int level, uint32_t line)
+/* Makes a line the most recent one, in the set of another line. Returns whether it was missing. */
+static bool touch(uint32_t *cache, int level, uint32_t line, uint32_t of_set)
 {
 	uint32_t ways = geometry[level].ways, sets = geometry[level].size / LINE / ways, way = 0;
-	uint32_t *set = lines[processor][level] + (line & (sets - 1)) * ways;
+	uint32_t *set = cache + (of_set & (sets - 1)) * ways;
 	bool missing;
 
 	while (way < ways - 1 && set[way] != line)
@@ -57,27 +66,37 @@ static bool touch(int processor, int level, uint32_t line)
 	return missing;
 }
 
+/* By how many lines a function is moved: any number, but always the same. */
+static uint32_t move(size_t function, uint32_t number)
+{
+	return ((uint32_t)function * MOVES + number) * 2654435761u >> 16;
+}
+
 static void use(size_t function, uint32_t line, int l1)
 {
-	if (interrupted)
-		function = nr;
+	uint64_t *of;
+
 	for (int i = 0; i < NR_PROCESSORS; i++) {
-		if (!touch(i, l1, line))
-			continue;
-		misses[function][i][l1]++;
-		if (touch(i, L2, line))
-			misses[function][i][L2 + l1]++;
+		of = misses[interrupted ? nr : function][i];
+		if (touch(lines[i][l1], l1, line, line)) {
+			of[l1]++;
+			if (touch(lines[i][L2], L2, line, line))
+				of[l1 == L1I ? L2 : L2_DATA]++;
+		}
+		for (uint32_t j = 0; l1 == L1I && j < MOVES; j++)
+			of[MOVED] += touch(moved[i][j], L1I, line, line + move(function, j));
 	}
 }
 
 static void on_fetch(unsigned int cpu, void *data)
 {
-	use((uintptr_t)data >> 32, (uintptr_t)data, L1I);
+	if (begun)
+		use((uintptr_t)data >> 32, (uintptr_t)data, L1I);
 }
 
 static void on_data(unsigned int cpu, uint32_t info, uint64_t address, void *data)
 {
-	const struct hwaddr *hwaddr = qemu_plugin_get_hwaddr(info, address);
+	const struct hwaddr *hwaddr = begun ? qemu_plugin_get_hwaddr(info, address) : NULL;
 	uint64_t first, last;
 
 	if (!hwaddr || qemu_plugin_hwaddr_is_io(hwaddr))
@@ -90,22 +109,30 @@ static void on_data(unsigned int cpu, uint32_t info, uint64_t address, void *dat
 		use((uintptr_t)data, last / LINE, L1D);
 }
 
+static size_t size_of(int level)
+{
+	return geometry[level].size / LINE * sizeof(**lines[0]);
+}
+
 static void empty(int processor)
 {
 	for (int i = 0; i < NR_CACHES; i++)
-		memset(lines[processor][i], 0xff, geometry[i].size / LINE * sizeof(**lines[0]));
+		memset(lines[processor][i], 0xff, size_of(i));
+	for (int i = 0; i < MOVES; i++)
+		memset(moved[processor][i], 0xff, size_of(L1I));
 }
 
-static void on_submit(unsigned int cpu, void *data)
+static void on_io(unsigned int cpu, void *data)
 {
-	empty(EMPTIED);
+	if (++ios % BATCH == 0)
+		empty(EMPTIED);
 }
 
 void cache_symbol(const char *name, uint64_t address)
 {
-	for (int i = 0; i < NR_SUBMIT; i++)
-		if (!strcmp(name, submit_names[i]))
-			submit_starts[i] = address;
+	for (int i = 0; i < NR_IO; i++)
+		if (!strcmp(name, io_names[i]))
+			io_starts[i] = address;
 }
 
 /* Within a block, an instruction in the line of the one before changes nothing. */
@@ -114,9 +141,9 @@ void cache_translate(struct insn *insn, size_t function, bool first)
 	uint64_t begin = qemu_plugin_insn_vaddr(insn), end = begin + qemu_plugin_insn_size(insn) - 1;
 	uint64_t physical;
 
-	for (int i = 0; i < NR_SUBMIT; i++)
-		if (begin == submit_starts[i])
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_submit, QEMU_PLUGIN_CB_NO_REGS,
+	for (int i = 0; i < NR_IO; i++)
+		if (begin == io_starts[i])
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_io, QEMU_PLUGIN_CB_NO_REGS,
 							       NULL);
 	for (uint64_t line = begin / LINE; line <= end / LINE; line++) {
 		if (line == begin / LINE && !first && begin % LINE)
@@ -156,6 +183,7 @@ void cache_mark(uint64_t number, const uint64_t *starts)
 		exit(1);
 	}
 	memset(misses, 0, (nr + 1) * sizeof(*misses));
+	begun = true;
 }
 
 void cache_begin(FILE *file, size_t nr_functions)
@@ -163,13 +191,15 @@ void cache_begin(FILE *file, size_t nr_functions)
 	out = file;
 	nr = nr_functions;
 	misses = calloc(nr + 1, sizeof(*misses));
-	fprintf(out, "caches %d", LINE);
-	for (int i = 0; i < NR_CACHES; i++) {
+	fprintf(out, "caches %d %d %d", LINE, BATCH, MOVES);
+	for (int i = 0; i < NR_CACHES; i++)
 		fprintf(out, " %u %u", geometry[i].size, geometry[i].ways);
-		for (int j = 0; j < NR_PROCESSORS; j++)
-			lines[j][i] = malloc(geometry[i].size / LINE * sizeof(**lines[0]));
-	}
 	fputc('\n', out);
-	for (int i = 0; i < NR_PROCESSORS; i++)
+	for (int i = 0; i < NR_PROCESSORS; i++) {
+		for (int j = 0; j < NR_CACHES; j++)
+			lines[i][j] = malloc(size_of(j));
+		for (int j = 0; j < MOVES; j++)
+			moved[i][j] = malloc(size_of(L1I));
 		empty(i);
+	}
 }

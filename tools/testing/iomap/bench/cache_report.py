@@ -17,7 +17,6 @@ import by_function
 import count_report
 import counts
 import rows as bench_rows
-import stats
 from counts import Functions, Mark
 from rows import FILESYSTEMS, KINDS
 
@@ -26,45 +25,58 @@ from report import Entry
 
 # In the order of cache.c, first the ones, then the others.
 STATES = ("alone", "emptied")
-CACHES = ("L1i", "L1d", "L2, code", "L2, data")
+LINKED, L1D, L2_CODE, L2_DATA, L1I = CACHES = ("L1i, as linked", "L1d", "L2, code", "L2, data", "L1i")
 KEYS = tuple((state, cache) for state in STATES for cache in CACHES)
-SUBMITS = ("__x64_sys_io_uring_enter", "__x64_sys_io_submit", "__x64_sys_pread64", "__x64_sys_pwrite64")
 # Cycles that a miss costs at most, if the line is in the next cache: rough values of current processors.
-CYCLES = dict(zip(CACHES, (14, 14, 60, 60), strict=True))
+CYCLES = {L1I: 14, L1D: 14, L2_CODE: 60, L2_DATA: 60}
 # Functions that differ by less are not shown.
 LEAST = 0.25
 MOST = 4
 
 WHAT = """\
 Misses for each I/O, as medians of the windows, in caches that a plugin of QEMU simulates. All instructions of
-the processor, kernel and fio, go through one L1i, one L1d and an L2 for both{sizes}.
-A line is 64 bytes, indices are physical, and the line used least recently is replaced. L2 does not include L1.
-Writes are as reads. There is no prefetch, no speculation, no TLB and no L3.
+the processor, of the kernel and of fio, go through one L1i ({l1i}), one L1d ({l1d})
+and one L2 ({l2}). A line is 64 bytes, indices are physical, and the line that was used least
+recently is replaced. L2 does not include L1. Writes are as reads. There is no prefetch, no speculation, no TLB
+and no L3.
 
+- *L1i* is the mean of {moves} caches. For each of them every function is moved by a number of lines of its own, as
+  another link of the kernel might do. *as linked* is this kernel as it is: which functions compete for a set of
+  the cache is chance there, and changes with every build.
 - *alone*: nothing else runs, and each I/O finds what the last one left.
-- *emptied*: all caches are empty at each entry of the system call that submits, as after other work; the I/Os of
-  one batch share what the first one fetches. *L1 emptied* is other work that leaves L2 as it was: the L1 misses
-  of *emptied* and the L2 misses of *alone*.
+- *all emptied*: all caches are emptied every {batch} I/Os, as by other work between two batches. *L1 emptied* is
+  other work that leaves L2 as it was: the L1 misses of the former and the L2 misses of *alone*.
+- *lines touched* are the lines of code that {batch} I/Os execute something of, each counted once: what an empty L2
+  misses. The size of text in a file does not show in any cache, but what is executed of it does.
+- *own* is the code of the path alone.
+- *cycles* are what the misses of the kernel take at most, {l1_cycles} for one in L1 and {l2_cycles} more for one in L2.
+  Since a processor fetches ahead and does other work meanwhile, this is an upper bound.
 
-*own* is the code of the path alone. *cycles* is what the misses of the kernel take at most, {cycles}:
-an upper bound, since a processor fetches ahead and does other work meanwhile. Misses are simulated in one
-processor: lines that others take away do not show."""
+Misses are of one processor: lines that others take away do not show."""
 
 
 @dataclass
 class Misses:
-    """What the plugin wrote: by mark, numbers in the order of KEYS, of "user", "timer" and functions by address."""
-    caches: list[int]
+    """What the plugin wrote: by mark, numbers in the order of KEYS, of "user", "timer" and functions by address.
+
+    Of the moved L1i it is their sum.
+    """
+    line: int
+    batch: int
+    moves: int
+    # (size, ways) of L1i, L1d, L2
+    caches: list[tuple[int, int]]
     marks: dict[int, dict[str, list[int]]]
 
 
 def read_misses(path: Path) -> Misses:
-    misses = Misses([], {})
+    misses = Misses(0, 0, 0, [], {})
     with open(path, encoding="ascii") as file:
         for line in file:
             words = line.split()
             if words[0] == "caches":
-                misses.caches = list(map(int, words[1:]))
+                misses.line, misses.batch, misses.moves, *sizes = map(int, words[1:])
+                misses.caches = list(zip(sizes[::2], sizes[1::2], strict=True))
             elif words[0] == "mark":
                 misses.marks[int(words[1])] = current = dict[str, list[int]]()
             else:
@@ -74,14 +86,12 @@ def read_misses(path: Path) -> Misses:
 
 def check_walks(run: Entry, misses: Misses) -> None:
     """Walks over memory missed exactly as in a cache that replaces the line used least recently."""
-    line, *sizes = misses.caches
-    l1i, l1d, l2 = sizes[::2]
     if not run["walks"]:
         raise ValueError("no walk proves the caches: count.py had no --walks")
     for walk in run["walks"]:
-        l1, l1_size = (0, l1i) if walk["kind"] == "execute" else (1, l1d)
-        for key, size in ((l1, l1_size), (l1 + 2, l2)):
-            wanted = walk["bytes"] // line if walk["bytes"] > size else 0
+        l1 = walk["kind"] == "read"
+        for key, (size, _) in ((int(l1), misses.caches[l1]), (2 + l1, misses.caches[2])):
+            wanted = walk["bytes"] // misses.line if walk["bytes"] > size else 0
             got = median(misses.marks[mark]["user"][key] for mark in walk["marks"])
             if got != wanted:
                 raise ValueError(f"the simulated caches are wrong: a second walk that is to {walk['kind']} "
@@ -96,8 +106,8 @@ def mark_of(counted: Mark, missed: dict[str, list[int]], key: int) -> Mark:
         address: (by_address.get(address, 0), calls.get(address, 0)) for address in {**calls, **by_address}}
 
 
-def digest(directories: Sequence[Path], functions: Functions, entries: dict[str, Entry]) -> list[int]:
-    """Adds the misses to what counts.digest() says of the rows. Returns what is known of the caches."""
+def digest(directories: Sequence[Path], functions: Functions, entries: dict[str, Entry]) -> Misses:
+    """Adds the misses to what counts.digest() says of the rows. Returns the last of them."""
     rows = {row.id: row for row in bench_rows.all_rows("qemu")}
     for directory in directories:
         run = json.loads((directory / "run.json").read_text())
@@ -106,33 +116,43 @@ def digest(directories: Sequence[Path], functions: Functions, entries: dict[str,
         for result in run["rows"]:
             for impl in dict.fromkeys(w["impl"] for w in result["windows"]):
                 numbers = [w["mark"] for w in result["windows"] if w["impl"] == impl]
-                side = entries[result["id"]][impl]
-                side["misses"] = {state: {} for state in STATES}
+                found: Entry = {state: {} for state in STATES}
                 for key, (state, cache) in enumerate(KEYS):
                     of = counts.summary([
                         counts.window(rows[result["id"]], mark_of(marks[n], misses.marks[n], key), functions)
                         for n in numbers])
-                    side["misses"][state][cache] = {
-                        **{name: round(of[name], 3) for name in ("kernel", "user", "timer", "own")},
-                        "spread": stats.spread(of["windows"]) if of["kernel"] >= 1 else 0,
-                        "functions": {f["name"]: f["instructions"] for f in of["functions"] if f["instructions"]}}
-                submits = sum(f["calls"] for f in side["functions"] if f["name"] in SUBMITS)
-                side["batch"] = 1 / submits if submits else 0
-    return misses.caches
+                    by = misses.moves if cache == L1I else 1
+                    found[state][cache] = {
+                        **{name: round(of[name] / by, 3) for name in ("kernel", "user", "timer", "own")},
+                        "spread": of["spread"],
+                        "functions": {f["name"]: round(f["instructions"] / by, 3) for f in of["functions"]}}
+                code = found["emptied"][L2_CODE]
+                found["lines"] = {name: misses.batch * code[name] for name in ("own", "kernel", "user")}
+                entries[result["id"]][impl]["misses"] = found
+    return misses
 
 
 # The lines of a row in the first table, with the state that L1 is in and that of L2.
 CASES = {"alone": ("alone", "alone"), "L1 emptied": ("emptied", "alone"), "all emptied": ("emptied", "emptied")}
+LINES_HEAD = ("row", "instructions C", "Rust", "own lines C", "Rust", "kernel lines C", "Rust", "user lines C", "Rust")
 HEAD = ("row", "caches", "L1i C", "Rust", "L1d C", "Rust", "L2 C", "Rust", "own L1i C", "Rust", "own L1d C", "Rust",
         "cycles C", "Rust", "Rust - C")
 
 
 def case(side: Entry, l1: str, l2: str) -> tuple[list[float], float]:
     """Misses of one side as HEAD has them, and their cycles."""
-    of = [side["misses"][l2 if cache.startswith("L2") else l1][cache] for cache in CACHES]
-    kernel = [float(misses["kernel"]) for misses in of]
-    return [*kernel[:2], sum(kernel[2:]), of[0]["own"], of[1]["own"]], sum(
-        CYCLES[cache] * n for cache, n in zip(CACHES, kernel, strict=True))
+    of = {cache: side["misses"][l2 if cache.startswith("L2") else l1][cache] for cache in CYCLES}
+    kernel = {cache: float(misses["kernel"]) for cache, misses in of.items()}
+    return ([kernel[L1I], kernel[L1D], kernel[L2_CODE] + kernel[L2_DATA], of[L1I]["own"], of[L1D]["own"]],
+            sum(CYCLES[cache] * n for cache, n in kernel.items()))
+
+
+def touched(entries: list[Entry]) -> Iterator[Sequence[str]]:
+    for entry in entries:
+        row, c, rust = entry["row"], entry["c"], entry["rust"]
+        pairs = [(c["kernel"], rust["kernel"]), *(
+            (c["misses"]["lines"][name], rust["misses"]["lines"][name]) for name in ("own", "kernel", "user"))]
+        yield (f"{FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", *(f"{n:,.0f}" for pair in pairs for n in pair))
 
 
 def summary(entries: list[Entry]) -> Iterator[Sequence[str]]:
@@ -147,7 +167,7 @@ def summary(entries: list[Entry]) -> Iterator[Sequence[str]]:
 
 def lines_of(entry: Entry) -> Iterator[tuple[str, list[float]]]:
     """(indented name, [C, Rust] of each state) of the table of a row."""
-    for cache in CACHES:
+    for cache in (L1I, LINKED, L1D, L2_CODE, L2_DATA):
         sides = [entry[impl]["misses"][state][cache] for state in STATES for impl in ("c", "rust")]
         yield f"{cache}: all of the kernel", [of["kernel"] for of in sides]
         yield counts.OWN, [of["own"] for of in sides]
@@ -161,10 +181,8 @@ def lines_of(entry: Entry) -> Iterator[tuple[str, list[float]]]:
 
 
 def table(entry: Entry) -> list[str]:
-    row, c, rust = entry["row"], entry["c"], entry["rust"]
+    row = entry["row"]
     return [f"## {FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", "",
-            f"{c['kernel']:,.0f} instructions of the kernel with C and {rust['kernel']:,.0f} with Rust; "
-            f"{c['batch']:.1f} and {rust['batch']:.1f} I/Os between two times that caches are emptied.", "",
             *report.markdown_table(
                 ("misses", "alone C", "Rust", "Rust - C", "emptied C", "Rust", "Rust - C"),
                 [(by_function.label(name), *(text for a, b in (n[:2], n[2:])
@@ -177,22 +195,25 @@ def main() -> None:
     functions = counts.functions_of(args.build, args.llvm)
     doc = count_report.document(args, "profile.json")
     try:
-        caches = digest(args.runs, functions, doc["rows"])
+        misses = digest(args.runs, functions, doc["rows"])
     except (OSError, ValueError, KeyError) as error:
         sys.exit(f"error: {error}")
-    doc["caches"] = caches
+    doc["caches"] = {"line": misses.line, "batch": misses.batch, "moves": misses.moves, "size_ways": misses.caches}
     report.save(args.out, "profile.json", doc)
     entries = [e for e in count_report.in_order(doc["rows"]) if {"c", "rust"} <= e.keys()]
-    sizes = "".join(f", {name} of {size >> 10} KiB with {ways} ways"
-                    for name, size, ways in zip(("L1i", "L1d", "L2"), caches[1::2], caches[2::2], strict=True))
-    worst = max(of["spread"] for e in entries for impl in ("c", "rust")
-                for state in e[impl]["misses"].values() for of in state.values())
-    what = WHAT.format(sizes=sizes, cycles=f"{CYCLES['L1i']} for one in L1 and {CYCLES['L2, code']} more for one in L2")
+    sizes = [f"{size >> 10} KiB with {ways} ways" for size, ways in misses.caches]
+    worst = max(e[impl]["misses"][state][cache]["spread"]
+                for e in entries for impl in ("c", "rust") for state in STATES for cache in CYCLES
+                if e[impl]["misses"][state][cache]["kernel"] >= 5)
+    what = WHAT.format(l1i=sizes[0], l1d=sizes[1], l2=sizes[2], batch=misses.batch, moves=misses.moves,
+                       l1_cycles=CYCLES[L1I], l2_cycles=CYCLES[L2_CODE])
     report.save_page(args.out, "Direct I/O, cache misses: Rust against C", [
-        *count_report.facts(doc), ("caches", f"greatest spread of the misses of the kernel {100 * worst:.2f} %; "
-                                   "walks over known memory in the guest missed exactly as they must")],
-        [what, "", *report.markdown_table(HEAD, summary(entries), 2), *(line for e in entries for line in table(e))],
-        doc["failures"])
+        *count_report.facts(doc),
+        ("caches", f"greatest spread of what misses five times or more {100 * worst:.2f} %; "
+                   "walks over known memory in the guest missed exactly as they must")], [
+        what, "", "## Lines touched", "", *report.markdown_table(LINES_HEAD, touched(entries), 1),
+        "## Misses for each I/O", "", *report.markdown_table(HEAD, summary(entries), 2),
+        *(line for e in entries for line in table(e))], doc["failures"])
 
 
 if __name__ == "__main__":

@@ -17,17 +17,18 @@ import walks
 from test_counts import AT, FUNCTIONS, ROW, write_run
 
 HERE = Path(__file__).resolve().parent
-CACHES = [64, 32 << 10, 8, 48 << 10, 12, 2 << 20, 16]
-# Misses of one I/O in each function: eight numbers with C, eight with Rust.
+CACHES = "caches 64 16 8 32768 8 49152 12 2097152 16"
+# Misses of one I/O in each function: ten numbers with C, ten with Rust.
 MISSED = {
-    1: ([0, 1, 0, 0, 3, 2, 1, 0], [0] * 8),
-    2: ([0] * 8, [1, 0, 0, 0, 5, 2, 1, 0]),
-    4: ([0, 0, 0, 64, 2, 3, 0, 64], [0, 0, 0, 64, 2, 3, 0, 64]),
+    1: ([0, 1, 0, 0, 0, 3, 2, 1, 0, 24], [0] * 10),
+    2: ([0] * 10, [1, 0, 0, 0, 8, 5, 2, 1, 0, 40]),
+    4: ([0, 0, 0, 64, 0, 2, 3, 0, 64, 16], [0, 0, 0, 64, 0, 2, 3, 0, 64, 16]),
 }
 WALKED = [{"kind": "execute", "bytes": 36 << 10, "marks": [1, 2, 3]}, {"kind": "read", "bytes": 48 << 10, "marks": [1]},
           {"kind": "read", "bytes": 64 << 10, "marks": [4]}, {"kind": "read", "bytes": 4 << 20, "marks": [5]}]
 # Of the user space of marks: those of the walks, then any.
-USER = {1: [576, 0, 0, 0], 2: [576, 0, 0, 0], 3: [590, 4, 0, 0], 4: [0, 1024, 0, 0], 5: [0, 65536, 0, 65536]}
+USER = {1: [576, 0, 0, 0, 0], 2: [576, 0, 0, 0, 0], 3: [590, 4, 0, 0, 0], 4: [0, 1024, 0, 0, 0],
+        5: [0, 65536, 0, 65536, 0]}
 
 
 def write_misses(folder: Path, walked: list[dict[str, object]]) -> None:
@@ -36,10 +37,10 @@ def write_misses(folder: Path, walked: list[dict[str, object]]) -> None:
     run = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**run, "walks": walked}))
     impl_of = {w["mark"]: w["impl"] for row in run["rows"] for w in row["windows"]}
-    lines = ["caches " + " ".join(map(str, CACHES))]
+    lines = [CACHES]
     for mark in counts.read_marks(folder / "counts"):
-        user = USER.get(mark, [0] * 4)
-        lines += [f"mark {mark}", "user " + " ".join(map(str, user * 2)), "timer 0 0 0 0 0 0 0 0"]
+        user = USER.get(mark, [0] * 5)
+        lines += [f"mark {mark}", "user " + " ".join(map(str, user * 2)), "timer" + 10 * " 0"]
         for function, both in MISSED.items():
             missed = both[impl_of.get(mark) == "rust"]
             if any(missed):
@@ -63,19 +64,22 @@ class Report(unittest.TestCase):
 
     def test_tables(self) -> None:
         text = self.report(WALKED)
-        self.assertIn("12 ways, L2 of 2048 KiB", text)
+        self.assertIn("L1d (48 KiB with 12 ways)", text)
         self.assertRegex(text, r"L1i: all of the kernel +0\.00 +1\.00 +\+1\.00 +5\.00 +7\.00 +\+2\.00")
         self.assertRegex(text, r"the path's own code +0\.00 +1\.00 +\+1\.00 +3\.00 +5\.00 +\+2\.00")
         self.assertRegex(text, rf"\n +{FUNCTIONS[2][0]} +0\.00 +1\.00 +\+1\.00 +0\.00 +5\.00 +\+5\.00")
         # C alone: an L1d miss of 14 cycles, 64 of L2
         self.assertRegex(text, r"alone( +[\d.]+){10} +3,854 +3,854 +\+0\n")
+        self.assertRegex(text, r"4k +540 +380 +16 +16 +16 +16 +0 +0\n")
         misses = json.loads((self.path / "profile.json").read_text())["rows"][ROW]["rust"]["misses"]
         self.assertEqual(misses["emptied"]["L1i"]["own"], 5)
+        self.assertEqual(misses["emptied"]["L1i, as linked"]["kernel"], 7)
         self.assertEqual(misses["alone"]["L2, data"]["kernel"], 64)
 
     def test_wrong_caches(self) -> None:
         for walked, words in (
-                ([], "no walk"), ([{**WALKED[0], "marks": [3]}], "execute 36 KiB missed L1i 590 times, not 576"),
+                ([], "no walk"),
+                ([{**WALKED[0], "marks": [3]}], "execute 36 KiB missed L1i, as linked 590 times, not 576"),
                 ([{**WALKED[1], "marks": [4]}], "read 48 KiB missed L1d 1,024 times, not 0")):
             with self.assertRaises(SystemExit) as caught:
                 self.report(walked)
@@ -103,7 +107,7 @@ class Model(unittest.TestCase):
                 cache_begin(stdout, 2);
                 for (int i = 0; scanf("%d %d %d", &l1, &first, &lines) == 3; i++) {
                     if (!lines)
-                        on_submit(0, NULL);
+                        empty(EMPTIED);
                     while (lines-- > 0)
                         use(0, first++, l1);
                     cache_mark(i, starts);
@@ -115,27 +119,29 @@ class Model(unittest.TestCase):
                        check=True)
 
     def missed(self, *walks: tuple[int, int, int]) -> list[list[int]]:
-        """The eight numbers of each walk: (L1, first line, lines); without lines, an entry of a system call."""
+        """The ten numbers of each walk: (L1, first line, lines); without lines, an entry of a system call."""
         out = self.program.with_suffix(".out")
         told = "\n".join(" ".join(map(str, walk)) for walk in walks)
         out.write_text(subprocess.run([self.program], input=told, capture_output=True, text=True, check=True).stdout)
         misses = cache_report.read_misses(out)
-        self.assertEqual(misses.caches, CACHES)
+        self.assertEqual(out.read_text().splitlines()[0], CACHES)
         return [of["user"] for of in misses.marks.values()]
 
     def test_walks(self) -> None:
         # 512 lines fit in L1i, 768 in L1d, 32768 in L2.
-        walked = {(1, 0, 768): ["0 768 0 768", "0 0 0 0"],
+        walked = {(1, 0, 768): ["0 768 0 768 0", "0 0 0 0 0"],
                   # L1d evicts what was used least recently; L2 has it all.
-                  (1, 0, 832): ["0 64 0 64", "0 832 0 0"],
-                  (0, 0, 512): ["512 0 0 0", "0 0 0 0"], (0, 512, 64): ["64 0 0 0"], (0, 0, 64): ["64 0 0 0"],
-                  (1, 0, 65536): ["0 65536 0 64704", "0 65536 0 65536"]}
+                  (1, 0, 832): ["0 64 0 64 0", "0 832 0 0 0"],
+                  # All lines of a function are moved together: another eight caches miss the same.
+                  (0, 0, 512): ["512 0 0 0 4096", "0 0 0 0 0"], (0, 512, 64): ["64 0 0 0 512"],
+                  (0, 0, 64): ["64 0 0 0 512"],
+                  (1, 0, 65536): ["0 65536 0 64704 0", "0 65536 0 65536 0"]}
         expected = [[int(n) for n in missed.split()] * 2 for each in walked.values() for missed in each]
         self.assertEqual(self.missed(*(walk for walk, each in walked.items() for _ in each)), expected)
 
     def test_emptied(self) -> None:
         walk = (1, 0, 100)
-        self.assertEqual(self.missed(walk, (0, 0, 0), walk)[-1], [0, 0, 0, 0, 0, 100, 0, 100])
+        self.assertEqual(self.missed(walk, (0, 0, 0), walk)[-1], [0, 0, 0, 0, 0, 0, 100, 0, 100, 0])
 
     def test_code_of_a_walk(self) -> None:
         code = walks.execute(32 << 10)
