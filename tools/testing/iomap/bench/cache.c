@@ -11,20 +11,19 @@
  * caches emptied every 16 I/Os, the batch of most rows, as if other work ran in between.
  *
  * Which lines of code compete for a set of L1i depends on where the linker puts functions, and so on
- * the length of any other. Therefore, each processor has eight more L1i. For each, every function is
+ * the length of any other. Therefore, each processor has 16 more L1i. For each, every function is
  * moved by a number of lines of its own, as another link might do.
  *
  * The file begins with a line "caches LINE BATCH MOVES SIZE WAYS...", with sizes in bytes, of L1i, L1d
  * and L2. For each mark (plugin.c) there is a line "mark NUMBER", then "user MISSES" and
- * "timer MISSES", and "ADDRESS MISSES" for each function that missed. MISSES are ten numbers: L1i,
- * L1d, L2 for an instruction, L2 for data, and the sum of the other eight L1i; then the same with
- * emptied caches.
+ * "timer MISSES", and "ADDRESS MISSES" for each function that missed. MISSES are 20 numbers: L1i,
+ * L1d, L2 for an instruction, L2 for data, and the other 16 L1i; then the same with emptied caches.
  */
 
 #include "plugin.h"
 
-enum { LINE = 64, PAGE = 4096, BATCH = 16, MOVES = 8 };
-enum { L1I, L1D, L2, NR_CACHES, L2_DATA = NR_CACHES, MOVED, NR_MISSES };
+enum { LINE = 64, PAGE = 4096, BATCH = 16, MOVES = 16 };
+enum { L1I, L1D, L2, NR_CACHES, L2_DATA = NR_CACHES, MOVED, NR_MISSES = MOVED + MOVES };
 enum { ALONE, EMPTIED, NR_PROCESSORS };
 static const struct {
 	uint32_t size, ways;
@@ -36,6 +35,8 @@ static uint32_t *lines[NR_PROCESSORS][NR_CACHES], *moved[NR_PROCESSORS][MOVES];
 typedef uint64_t misses_of[NR_PROCESSORS][NR_MISSES];
 /* By index of function, and of timer interrupts behind that. */
 static misses_of *misses;
+/* By how many lines the function is moved for each of the other L1i; always the same. */
+static uint8_t (*moves)[MOVES];
 static size_t nr;
 
 /* What is executed once for each I/O, as in counts.py. */
@@ -66,12 +67,6 @@ static bool touch(uint32_t *cache, int level, uint32_t line, uint32_t of_set)
 	return missing;
 }
 
-/* By how many lines a function is moved: any number, but always the same. */
-static uint32_t move(size_t function, uint32_t number)
-{
-	return ((uint32_t)function * MOVES + number) * 2654435761u >> 16;
-}
-
 static void use(size_t function, uint32_t line, int l1)
 {
 	uint64_t *of;
@@ -84,7 +79,7 @@ static void use(size_t function, uint32_t line, int l1)
 				of[l1 == L1I ? L2 : L2_DATA]++;
 		}
 		for (uint32_t j = 0; l1 == L1I && j < MOVES; j++)
-			of[MOVED] += touch(moved[i][j], L1I, line, line + move(function, j));
+			of[MOVED + j] += touch(moved[i][j], L1I, line, line + moves[function][j]);
 	}
 }
 
@@ -188,9 +183,14 @@ void cache_mark(uint64_t number, const uint64_t *starts)
 
 void cache_begin(FILE *file, size_t nr_functions)
 {
+	unsigned short seed[3] = { 0 };
+
 	out = file;
 	nr = nr_functions;
 	misses = calloc(nr + 1, sizeof(*misses));
+	moves = malloc(nr * sizeof(*moves));
+	for (size_t i = 0; i < nr * MOVES; i++)
+		moves[i / MOVES][i % MOVES] = nrand48(seed);
 	fprintf(out, "caches %d %d %d", LINE, BATCH, MOVES);
 	for (int i = 0; i < NR_CACHES; i++)
 		fprintf(out, " %u %u", geometry[i].size, geometry[i].ways);

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median, stdev
 
 import by_function
 import count_report
@@ -23,10 +23,11 @@ from rows import FILESYSTEMS, KINDS
 import report
 from report import Entry
 
-# In the order of cache.c, first the ones, then the others.
+# In the order of cache.c
 STATES = ("alone", "emptied")
-LINKED, L1D, L2_CODE, L2_DATA, L1I = CACHES = ("L1i, as linked", "L1d", "L2, code", "L2, data", "L1i")
-KEYS = tuple((state, cache) for state in STATES for cache in CACHES)
+LINKED, L1D, L2_CODE, L2_DATA = CACHES = ("L1i, as linked", "L1d", "L2, code", "L2, data")
+# The mean of the others
+L1I = "L1i"
 # Cycles that a miss costs at most, if the line is in the next cache: rough values of current processors.
 CYCLES = {L1I: 14, L1D: 14, L2_CODE: 60, L2_DATA: 60}
 # Functions that differ by less are not shown.
@@ -41,8 +42,8 @@ recently is replaced. L2 does not include L1. Writes are as reads. There is no p
 and no L3.
 
 - *L1i* is the mean of {moves} caches. For each of them every function is moved by a number of lines of its own, as
-  another link of the kernel might do. *as linked* is this kernel as it is: which functions compete for a set of
-  the cache is chance there, and changes with every build.
+  another link of the kernel might do; behind ± is the standard error. *as linked* is this kernel as it is: which
+  functions compete for a set of the cache is chance there, and changes with every build.
 - *alone*: nothing else runs, and each I/O finds what the last one left.
 - *all emptied*: all caches are emptied every {batch} I/Os, as by other work between two batches. *L1 emptied* is
   other work that leaves L2 as it was: the L1 misses of the former and the L2 misses of *alone*.
@@ -57,9 +58,9 @@ Misses are of one processor: lines that others take away do not show."""
 
 @dataclass
 class Misses:
-    """What the plugin wrote: by mark, numbers in the order of KEYS, of "user", "timer" and functions by address.
+    """What the plugin wrote: by mark, numbers of "user", "timer" and functions by address.
 
-    Of the moved L1i it is their sum.
+    Numbers are of CACHES and of the moved L1i, and then of the same when emptied.
     """
     line: int
     batch: int
@@ -106,6 +107,18 @@ def mark_of(counted: Mark, missed: dict[str, list[int]], key: int) -> Mark:
         address: (by_address.get(address, 0), calls.get(address, 0)) for address in {**calls, **by_address}}
 
 
+def mean_of(ofs: list[Entry]) -> Entry:
+    """What counts.summary() says of some caches: their mean, and what the kernel misses in each."""
+    functions: dict[str, float] = {}
+    for of in ofs:
+        for f in of["functions"]:
+            functions[f["name"]] = functions.get(f["name"], 0) + f["instructions"] / len(ofs)
+    names = ("kernel", "user", "timer", "own", "spread")
+    return {**{name: round(fmean(of[name] for of in ofs), 4) for name in names},
+            "each": [round(of["kernel"], 3) for of in ofs],
+            "functions": {name: round(n, 3) for name, n in functions.items()}}
+
+
 def digest(directories: Sequence[Path], functions: Functions, entries: dict[str, Entry]) -> Misses:
     """Adds the misses to what counts.digest() says of the rows. Returns the last of them."""
     rows = {row.id: row for row in bench_rows.all_rows("qemu")}
@@ -117,15 +130,14 @@ def digest(directories: Sequence[Path], functions: Functions, entries: dict[str,
             for impl in dict.fromkeys(w["impl"] for w in result["windows"]):
                 numbers = [w["mark"] for w in result["windows"] if w["impl"] == impl]
                 found: Entry = {state: {} for state in STATES}
-                for key, (state, cache) in enumerate(KEYS):
-                    of = counts.summary([
-                        counts.window(rows[result["id"]], mark_of(marks[n], misses.marks[n], key), functions)
-                        for n in numbers])
-                    by = misses.moves if cache == L1I else 1
-                    found[state][cache] = {
-                        **{name: round(of[name] / by, 3) for name in ("kernel", "user", "timer", "own")},
-                        "spread": of["spread"],
-                        "functions": {f["name"]: round(f["instructions"] / by, 3) for f in of["functions"]}}
+                kinds = len(CACHES) + misses.moves
+                of = [counts.summary([
+                    counts.window(rows[result["id"]], mark_of(marks[n], misses.marks[n], key), functions)
+                    for n in numbers]) for key in range(kinds * len(STATES))]
+                for number, state in enumerate(STATES):
+                    mine = of[number * kinds:(number + 1) * kinds]
+                    found[state] = {cache: mean_of([one]) for cache, one in zip(CACHES, mine, strict=False)}
+                    found[state][L1I] = mean_of(mine[len(CACHES):])
                 code = found["emptied"][L2_CODE]
                 found["lines"] = {name: misses.batch * code[name] for name in ("own", "kernel", "user")}
                 entries[result["id"]][impl]["misses"] = found
@@ -135,8 +147,8 @@ def digest(directories: Sequence[Path], functions: Functions, entries: dict[str,
 # The lines of a row in the first table, with the state that L1 is in and that of L2.
 CASES = {"alone": ("alone", "alone"), "L1 emptied": ("emptied", "alone"), "all emptied": ("emptied", "emptied")}
 LINES_HEAD = ("row", "instructions C", "Rust", "own lines C", "Rust", "kernel lines C", "Rust", "user lines C", "Rust")
-HEAD = ("row", "caches", "L1i C", "Rust", "L1d C", "Rust", "L2 C", "Rust", "own L1i C", "Rust", "own L1d C", "Rust",
-        "cycles C", "Rust", "Rust - C")
+HEAD = ("row", "caches", "L1i C", "Rust", "Rust - C", "L1d C", "Rust", "L2 C", "Rust",
+        "own L1i C", "Rust", "own L1d C", "Rust", "cycles C", "Rust", "Rust - C")
 
 
 def case(side: Entry, l1: str, l2: str) -> tuple[list[float], float]:
@@ -155,13 +167,21 @@ def touched(entries: list[Entry]) -> Iterator[Sequence[str]]:
         yield (f"{FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", *(f"{n:,.0f}" for pair in pairs for n in pair))
 
 
+def difference(c: list[float], rust: list[float]) -> str:
+    """Of means over the moved L1i, with its standard error."""
+    differences = [b - a for a, b in zip(c, rust, strict=True)]
+    return f"{fmean(differences):+.1f} ± {stdev(differences) / len(differences) ** 0.5:.1f}"
+
+
 def summary(entries: list[Entry]) -> Iterator[Sequence[str]]:
     for entry in entries:
         row = entry["row"]
         for name, states in CASES.items():
             (c, c_cycles), (rust, rust_cycles) = (case(entry[impl], *states) for impl in ("c", "rust"))
+            numbers = [f"{n:,.1f}" for both in zip(c, rust, strict=True) for n in both]
+            each = (entry[impl]["misses"][states[0]][L1I]["each"] for impl in ("c", "rust"))
             yield (f"{FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", name,
-                   *(f"{n:,.1f}" for both in zip(c, rust, strict=True) for n in both),
+                   *numbers[:2], difference(*each), *numbers[2:],
                    f"{c_cycles:,.0f}", f"{rust_cycles:,.0f}", f"{rust_cycles - c_cycles:+,.0f}")
 
 
