@@ -49,7 +49,7 @@ enum { NR_IO = sizeof(io_names) / sizeof(*io_names) };
 static uint64_t io_starts[NR_IO], ios;
 
 static FILE *out;
-/* Until the first mark there is nothing to count, and caches would only slow it down. */
+/* Set by the first mark: before it, caches would only slow down what nobody counts. */
 static bool begun;
 
 /* Makes a line the most recent one, in the set of another line. Returns whether it was missing. */

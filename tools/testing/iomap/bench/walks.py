@@ -27,8 +27,6 @@ PASSES = 3
 TRIES = 3
 # In KiB: what fits in L1i, L1d or L2, and what does not.
 WALKS = {"execute": (32, 36), "read": (48, 52, 64, 4096)}
-# How many marks they make.
-MARKS = PASSES * TRIES * sum(map(len, WALKS.values()))
 
 
 def execute(size: int) -> bytes:
@@ -46,10 +44,9 @@ def memory(code: bytes) -> tuple[mmap.mmap, int]:
     return pages, ctypes.addressof(ctypes.c_char.from_buffer(pages))
 
 
-def walk() -> list[dict[str, Any]]:
-    """Does them all, before the first other mark. Says which marks end a second pass."""
+def walk(marks: int) -> list[dict[str, Any]]:
+    """Does them all, after that many marks. Says which marks end a second pass."""
     out: list[dict[str, Any]] = []
-    marks = 0
     for kind, sizes in WALKS.items():
         for size in (kib << 10 for kib in sizes):
             buffer, address = memory(execute(size) if kind == "execute" else bytes(size))
