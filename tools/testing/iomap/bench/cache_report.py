@@ -53,7 +53,8 @@ and no L3.
 - *cycles* are what the misses of the kernel take at most, {l1_cycles} for one in L1 and {l2_cycles} more for one in L2.
   Since a processor fetches ahead and does other work meanwhile, this is an upper bound.
 
-Misses are of one processor: lines that others take away do not show."""
+Misses are of one processor: lines that others take away do not show. Two runs of one kernel agreed within 0.6 %
+where there is more than one miss, but for L2 misses for data of emptied caches in writes (3 %)."""
 
 
 @dataclass
