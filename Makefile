@@ -22,8 +22,8 @@ help: ## show this
 bench: ## count the instructions of C and Rust side by side (DEVICE=/dev/X measures time on a disk of this machine)
 	@$T/bench.sh
 
-profile: ## instructions for each I/O by function, C beside Rust
-	@$T/count.sh profile
+profile: ## instructions for each I/O by function, C beside Rust (CACHE=1: cache misses, simulated)
+	@PROFILE_CACHE="$(CACHE)" $T/count.sh profile
 
 count: ## is the Rust path as cheap as its budget says?
 	@$T/count.sh budget

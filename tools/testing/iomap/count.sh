@@ -5,7 +5,8 @@
 #
 #   count.sh bench FILTER...   "make bench": every row, and what it adds to the raw device; FILTER are
 #                              arguments that pick rows, from bench.sh
-#   count.sh profile           "make profile": a few rows by function (ROW="ext4 overwrite 4k registered")
+#   count.sh profile           "make profile": a few rows by function (ROW="ext4 overwrite 4k registered");
+#                              with CACHE=1 the misses of caches that the plugin simulates
 #   count.sh budget            "make count": is Rust as good as bench/budget says? (WRITE=1)
 #   count.sh seeds             "make bench SEEDS=1": the experiments of bench/seeds.py
 #
@@ -20,10 +21,15 @@ set -euo pipefail
 what=${1:-bench}
 bench=/project/tools/testing/iomap/bench
 # What picks rows, how they are counted, and what makes a report of it.
-select=(--machine=qemu) options=() kind=$what
+select=(--machine=qemu) options=() kind=$what caches=
 case $what in
 bench) select+=("${@:2}") program=(count_report.py) ;;
-profile) select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}") program=(by_function.py) ;;
+profile)
+	select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}") program=(by_function.py)
+	if is_on "${PROFILE_CACHE:-}"; then
+		options=(--walks --window=0.05) program=(cache_report.py) caches=1
+	fi
+	;;
 budget)
 	select+=("--bs=512,4k,8k,16k") options=(--sides=rust --repeats=3) kind=count
 	program=(budget.py "--budget=$bench/budget" ${WRITE:+--write})
@@ -40,7 +46,7 @@ lock bench
 
 log=$CACHE/plugin.log
 in_root "clang-$LLVM_MAJOR" -O2 -Wall -Wextra -Wno-unused-parameter -Werror -shared -fPIC \
-	-o /cache/libiomap_count.so $bench/plugin.c >"$log" 2>&1 </dev/null ||
+	-o /cache/libiomap_count.so $bench/plugin.c $bench/cache.c >"$log" 2>&1 </dev/null ||
 	die "the plugin of QEMU could not be built: $(grep -m 1 'error:' "$log"); see $log"
 "$IOMAP_DIR/build.sh" "$flavour"
 
@@ -51,12 +57,12 @@ n=${#cpus[@]}
 for ((i = 0; i < n; i++)); do
 	run=$CACHE/run/count-$i
 	mkdir -p "$run"
-	rm -f "$run/run.json" "$run/counts"
+	rm -f "$run/run.json" "$run/counts" "$run/misses"
 	# shellcheck disable=SC2086 # COUNT_ARGS is a list
 	GUEST_CPUS=1 GUEST_MEM=${GUEST_MEM:-3G} \
 		GUEST_ACCEL=tcg,thread=single \
 		GUEST_APPEND="brd.rd_nr=1 brd.rd_size=1048576 ${GUEST_APPEND:-}" \
-		GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_count.so,map=$out/System.map,out=/cache/run/count-$i/counts" \
+		GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_count.so,map=$out/System.map,out=/cache/run/count-$i/counts${caches:+,cache=/cache/run/count-$i/misses}" \
 		start_guest "$flavour" "$run" 1800 python3 -B $bench/count.py --out "/cache/run/count-$i/run.json" \
 		--shard "$i/$n" "${select[@]}" "${options[@]}" ${COUNT_ARGS:-}
 done

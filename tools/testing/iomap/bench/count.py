@@ -20,6 +20,7 @@ from typing import Any
 import counts
 import load
 import rows as bench_rows
+import walks
 from load import Failed
 from rows import Row
 
@@ -89,6 +90,8 @@ def measure(row: Row, stage: load.Stage, mark: Marks, sides: list[str], args: ar
     for together in [[impl] for impl in turns] if row.kind == "append" else [turns]:
         with load.Target(row, stage) as target, load.Fio(row, target) as fio:
             fio.wait_for_io()
+            # Simulated caches begin here.
+            mark()
             time.sleep(WARM)
             for number, impl in enumerate(together):
                 if number:
@@ -130,6 +133,7 @@ def main() -> None:
     parser.add_argument("--shard", default="0/1")
     parser.add_argument("--repeats", type=int, help="windows a side")
     parser.add_argument("--window", type=float, help="seconds of the guest")
+    parser.add_argument("--walks", action="store_true", help="in the end, walks that prove the simulated caches")
     args = parser.parse_args()
     rows, left_out = bench_rows.chosen(args)
     mark = Marks()
@@ -139,6 +143,7 @@ def main() -> None:
         return measure(row, stage, mark, ["c"] if row.fs == "raw" else args.sides.split(","), args)
 
     out = load.each_row(shard(rows, args.shard), load.Disks(), one)
+    out["walks"] = walks.walk(mark.made) if args.walks else []
     load.save(args.out, {**out, "left_out": left_out, "known": known, "settings": {
         "repeats": args.repeats or REPEATS, "window": args.window or WINDOW}})
     sys.exit(bool(out["failures"]))

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Counts the instructions that a guest with one processor executes, per kernel function.
+ * Counts the instructions that a guest with one processor executes, per kernel function, and
+ * has cache.c simulate caches if that is wanted.
  *
  * Arguments, after "-plugin FILE" on the command line of QEMU:
  *
  *   map=PATH   the System.map of the guest's kernel
  *   out=PATH   the file to write
+ *   cache=PATH the file for the misses of simulated caches, which take time; can be left out
  *
  * Each time the guest executes the mark in user space, the plugin writes the counts since the last
  * mark and resets them: a line "mark NUMBER TIMER", then a line "ADDRESS INSTRUCTIONS CALLS LOCKED
@@ -22,39 +24,7 @@
  *   without ERMS, FSRM and FSRS does not have the kernel use them; counts.py refuses any other.
  */
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/*
- * What is used of QEMU's plugin interface, in version 7 (QEMU 11.0 and later). QEMU refuses a
- * plugin for a version that it does not support. The header is include/plugins/qemu-plugin.h, which
- * Debian has in no package.
- */
-struct tb;
-struct insn;
-struct score;
-struct entry {
-	struct score *score;
-	size_t offset;
-};
-
-enum { QEMU_PLUGIN_INLINE_ADD_U64 = 0, QEMU_PLUGIN_CB_NO_REGS = 0 };
-typedef void on_exec(unsigned int cpu, void *data);
-typedef void on_trans(struct tb *tb, void *data);
-
-void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, on_trans *callback, void *data);
-size_t qemu_plugin_tb_n_insns(const struct tb *tb);
-struct insn *qemu_plugin_tb_get_insn(const struct tb *tb, size_t index);
-uint64_t qemu_plugin_insn_vaddr(const struct insn *insn);
-size_t qemu_plugin_insn_data(const struct insn *insn, void *to, size_t size);
-void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct insn *insn, int operation,
-							 struct entry entry, uint64_t constant);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct insn *insn, on_exec *callback, int flags,
-					    void *data);
-struct score *qemu_plugin_scoreboard_new(size_t size);
-void *qemu_plugin_scoreboard_find(struct score *score, unsigned int cpu);
+#include "plugin.h"
 
 int qemu_plugin_version = 7;
 
@@ -87,11 +57,11 @@ static size_t nr = 2;
 /* The start addresses of the functions, ascending, at the index of their counter. */
 static uint64_t *starts;
 
-static FILE *out;
+static FILE *out, *cache;
 static uint64_t marks, timer;
 /* The counters at the start of the current timer interrupt, if there is one. */
 static uint64_t (*before)[NR_COUNTS];
-static int interrupted;
+int interrupted;
 
 static void on_mark(unsigned int cpu, void *data)
 {
@@ -115,6 +85,8 @@ static void on_mark(unsigned int cpu, void *data)
 	}
 	memset(counts, 0, nr * sizeof(*counts));
 	timer = 0;
+	if (cache)
+		cache_mark(marks - 1, starts);
 }
 
 static void on_timer_begin(unsigned int cpu, void *data)
@@ -207,6 +179,8 @@ static void on_translate(struct tb *tb, void *data)
 		for (int i = RETURN; i < NR_TIMER; i++)
 			if (address == timer_starts[i])
 				call(insn, on_timer_end);
+		if (cache)
+			cache_translate(insn, index, !n);
 		count(insn, index, INSTRUCTIONS);
 		if (kind != INSTRUCTIONS)
 			count(insn, index, kind);
@@ -247,6 +221,7 @@ static int read_map(FILE *map)
 		for (int i = 0; i < NR_TIMER; i++)
 			if (!strcmp(name, timer_names[i]))
 				timer_starts[i] = address;
+		cache_symbol(name, address);
 		if (address == starts[nr - 1])
 			continue;
 		starts = realloc(starts, (nr + 1) * sizeof(*starts));
@@ -270,6 +245,12 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 	out = open_argument(argc, argv, "out=", "w");
 	if (!out)
 		return 1;
+	if (argc > 2) {
+		cache = open_argument(argc, argv, "cache=", "w");
+		if (!cache)
+			return 1;
+		cache_begin(cache, nr);
+	}
 	before = calloc(nr, sizeof(*before));
 	score = qemu_plugin_scoreboard_new(nr * sizeof(*before));
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate, NULL);

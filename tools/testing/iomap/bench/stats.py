@@ -26,7 +26,7 @@ def bootstrap(values: Sequence[float], level: float = 0.95, seed: int = 1) -> tu
 
 def spread(values: Sequence[float]) -> float:
     """Half the interquartile range, relative to the median: the noise of one round."""
-    if len(values) < 2:
+    if len(values) < 2 or not median(values):
         return 0.0
     low, _, high = quantiles(values, n=4, method="inclusive")
     return (high - low) / 2 / median(values)
