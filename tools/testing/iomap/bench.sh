@@ -8,6 +8,7 @@
 #   DEVICE=/dev/X measures on this machine and this device instead, in no guest (device.py);
 #                 overwrites it, so that it wants CONFIRM=/dev/X
 #   SEEDS=1       the experiments of the papers and mails that began this, counted (seeds.py)
+#   ABLATE=1      where the saving comes from, counted (ablate.sh)
 #   QUICK=1       the small sizes only, about two minutes once the kernel is built
 #   FS= IO= BS=   comma lists that pick rows; bench/rows.py lists what there is
 #   KSRC=         your own kernel tree
@@ -38,6 +39,7 @@ fi
 need_root "$@"
 bench=/project/tools/testing/iomap/bench
 run_python bench/rows.py "${filter[@]}" >/dev/null || exit 1
+[ -z "${ABLATE:-}" ] || exec "$IOMAP_DIR/ablate.sh"
 [ -z "${SEEDS:-}" ] || exec "$IOMAP_DIR/count.sh" seeds
 
 # timed FLAVOUR KIND: measures time in a guest with that kernel, and publishes a report.

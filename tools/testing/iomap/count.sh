@@ -8,6 +8,8 @@
 #   count.sh profile           "make profile": a few rows by function (ROW="ext4 overwrite 4k registered")
 #   count.sh budget            "make count": is Rust as good as bench/budget says? (WRITE=1)
 #   count.sh seeds             "make bench SEEDS=1": the experiments of bench/seeds.py
+#   count.sh ablate VARIANT SIDES WORDS
+#                              the rows of these WORDS, for ablate.sh, which has made the VARIANT
 #
 #   KSRC=                      your own kernel tree
 #
@@ -28,8 +30,9 @@ budget)
 	select+=("--bs=4k,16k") options=(--sides=rust --repeats=3) kind=count
 	program=(budget.py "--budget=$bench/budget" ${WRITE:+--write})
 	;;
+ablate) select+=("--find=$4") options=("--sides=$3") kind=bench program=(ablate_report.py "--variant=$2") ;;
 seeds) select=(--machine=seeds) kind=bench program=(seeds.py) ;;
-*) die "usage: $0 bench|profile|budget|seeds" ;;
+*) die "usage: $0 bench|profile|budget|seeds|ablate" ;;
 esac
 need_root "$@"
 run_python bench/rows.py "${select[@]}" >/dev/null || exit 1
