@@ -21,14 +21,17 @@ MEASURES = {
     "no-reference-count": "no reference count",
     "no-cache-calls": "no page cache calls",
     "one-call": "one call",
+    "no-memset": "no memset",
 }
+# Not a change of the algorithm.
+INLINE = "no-memset"
 AS_IT_IS, ALL_FOUR, LIKE_C = "as-it-is", "all-four", "like-c"
 # The patches of each variant.
 VARIANTS = {
     AS_IT_IS: [],
     **{name: [name] for name in MEASURES},
-    ALL_FOUR: [*MEASURES],
-    LIKE_C: ["single-bio", "no-cache-calls", "one-call"],
+    ALL_FOUR: [name for name in MEASURES if name != INLINE],
+    LIKE_C: ["single-bio", "no-cache-calls", "one-call", INLINE],
 }
 
 

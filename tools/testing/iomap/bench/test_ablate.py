@@ -77,7 +77,7 @@ class Report(unittest.TestCase):
             # The report comes when all are there.
             self.assertEqual({name for name, text in said.items() if text}, {ablations.LIKE_C})
             text = said[ablations.LIKE_C]
-            self.assertRegex(text, r"registered 4k +530 +370 +160 +\+0 +\+0 +\+0 +\+0 +\+0 +\+140\n")
+            self.assertRegex(text, r"registered 4k +530 +370 +160 +\+0 +\+0 +\+0 +\+0 +\+0 +\+0 +\+140\n")
             self.assertRegex(text, r"registered 4k +0\.698 .* 0\.962\n")
             self.assertRegex(text, r"registered 4k +\+10 +\+10 +\+0")
             rows = json.loads(Path(folder, "out/ablate.json").read_text())["rows"]
