@@ -7,6 +7,7 @@
 #   DEVICE=/dev/X measures time on this machine and this device instead, in no guest (device.py);
 #                 overwrites it, so that it wants CONFIRM=/dev/X
 #   SEEDS=1       the experiments of the papers and mails that began this, counted (seeds.py)
+#   ABLATE=1      where the saving comes from, counted (ablate.sh)
 #   QUICK=1       the smallest size of each kind of I/O only
 #   FS= IO= BS=   comma lists that pick rows; bench/rows.py lists what there is
 #   KSRC=         your own kernel tree
@@ -34,6 +35,7 @@ fi
 need_root "$@"
 bench=/project/tools/testing/iomap/bench
 run_python bench/rows.py "${filter[@]}" >/dev/null || exit 1
+[ -z "${ABLATE:-}" ] || exec "$IOMAP_DIR/ablate.sh"
 [ -z "${SEEDS:-}" ] || exec "$IOMAP_DIR/count.sh" seeds
 
 "$IOMAP_DIR/count.sh" bench "${filter[@]}"

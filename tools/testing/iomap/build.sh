@@ -46,11 +46,20 @@ mkdir -p "$out" "$CACHE/ccache"
 # HOSTCC is the linker of host programs in Rust too, which takes one word: no ccache there.
 # What is not in the objects must not be in the key: the same source is a hit, whoever builds it.
 in_root_words
-kmake=("${IN_ROOT[@]}" env CCACHE_BASEDIR=/cache CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=5G
+tree=/cache/${TREE##*/} build=/cache/${BUILD##*/} view=()
+if [ -n "${IOMAP_OVERLAY:-}" ]; then
+	# For the compiler, the tree and the build of a copy lie where those of the checkout do. Paths are in
+	# the key as well, and everything would be compiled anew.
+	mkdir -p "$CACHE/tree" "$CACHE/build"
+	view=(sh -euc 'mount --bind "$1" /cache/tree; mount --bind "$2" /cache/build; shift 2; exec "$@"' sh
+		"$tree" "$build")
+	tree=/cache/tree build=/cache/build
+fi
+kmake=("${IN_ROOT[@]}" "${view[@]}" env CCACHE_BASEDIR=/cache CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=5G
 	CCACHE_COMPILERCHECK=content "CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime"
 	KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026' KBUILD_BUILD_VERSION=1
 	KBUILD_BUILD_USER=iomap KBUILD_BUILD_HOST=dio
-	make -C "/cache/${TREE##*/}" O="/cache/${BUILD##*/}/$flavour" -j"$(nproc)" "ARCH=$arch"
+	make -C "$tree" O="$build/$flavour" -j"$(nproc)" "ARCH=$arch"
 	LLVM=-"$LLVM_MAJOR" CC="ccache clang-$LLVM_MAJOR"
 	BINDGEN=/usr/local/bin/bindgen LIBCLANG_PATH="/usr/lib/llvm-$LLVM_MAJOR/lib")
 
@@ -77,7 +86,7 @@ wanted >"$out/.wanted.new"
 if ! cmp -s "$out/.wanted.new" "$out/.wanted" || [ ! -e "$out/.config" ]; then
 	say "configuring $flavour"
 	rm -f "$out/.wanted"
-	"${kmake[@]}" KCONFIG_ALLCONFIG="/cache/${BUILD##*/}/$flavour/.wanted.new" allnoconfig \
+	"${kmake[@]}" KCONFIG_ALLCONFIG="$build/$flavour/.wanted.new" allnoconfig \
 		>"$log" 2>&1 </dev/null || fail
 	while read -r line; do
 		case $line in

@@ -9,6 +9,8 @@
 #                              with CACHE=1 the misses of caches that the plugin simulates
 #   count.sh budget            "make count": is Rust as good as bench/budget says? (WRITE=1)
 #   count.sh seeds             "make bench SEEDS=1": the experiments of bench/seeds.py
+#   count.sh ablate VARIANT SIDES WORDS
+#                              the rows of these WORDS, for ablate.sh, which has made the VARIANT
 #
 #   KSRC=                      your own kernel tree
 #
@@ -34,8 +36,9 @@ budget)
 	select+=("--bs=512,4k,8k,16k") options=(--sides=rust --repeats=3) kind=count
 	program=(budget.py "--budget=$bench/budget" ${WRITE:+--write})
 	;;
+ablate) select+=("--find=$4") options=("--sides=$3") kind=bench program=(ablate_report.py "--variant=$2") ;;
 seeds) select=(--machine=seeds) kind=bench program=(seeds.py) ;;
-*) die "usage: $0 bench|profile|budget|seeds" ;;
+*) die "usage: $0 bench|profile|budget|seeds|ablate" ;;
 esac
 need_root "$@"
 run_python bench/rows.py "${select[@]}" >/dev/null || exit 1
@@ -91,7 +94,7 @@ publish "$kind"
 echo
 in_root python3 -B "$bench/${program[0]}" "${runs[@]}" "--out=/project/$results" "${about[@]}" "${program[@]:1}" </dev/null ||
 	status=$?
-[ -e "$PROJECT/$results/report.md" ] || [ "$what" = budget ] ||
+compgen -G "$PROJECT/$results/*.json" >/dev/null ||
 	die "the report could not be made; what was counted is in $CACHE/run/count-*"
 for ((i = 0; i < n; i++)); do
 	cp "$CACHE/run/count-$i/console.log" "$PROJECT/$results/console-$i.log"
