@@ -8,6 +8,7 @@
 #   DEVICE=/dev/X measures on this machine and this device instead, in no guest (device.py);
 #                 overwrites it, so that it wants CONFIRM=/dev/X
 #   SEEDS=1       the experiments of the papers and mails that began this, counted (seeds.py)
+#   SCALE=1       with MACHINE=qemu, the cache lines that move between processors (scale.py)
 #   QUICK=1       the small sizes only, about two minutes once the kernel is built
 #   FS= IO= BS=   comma lists that pick rows; bench/rows.py lists what there is
 #   KSRC=         your own kernel tree
@@ -39,6 +40,10 @@ need_root "$@"
 bench=/project/tools/testing/iomap/bench
 run_python bench/rows.py "${filter[@]}" >/dev/null || exit 1
 [ -z "${SEEDS:-}" ] || exec "$IOMAP_DIR/count.sh" seeds
+if is_on "${SCALE:-}"; then
+	[ "$machine" = qemu ] || die "SCALE=1 counts in QEMU: make bench MACHINE=qemu SCALE=1"
+	exec "$IOMAP_DIR/count.sh" scale
+fi
 
 # timed FLAVOUR KIND: measures time in a guest with that kernel, and publishes a report.
 timed()

@@ -8,6 +8,8 @@
 #   count.sh profile           "make profile": a few rows by function (ROW="ext4 overwrite 4k registered")
 #   count.sh budget            "make count": is Rust as good as bench/budget says? (WRITE=1)
 #   count.sh seeds             "make bench SEEDS=1": the experiments of bench/seeds.py
+#   count.sh scale             "make bench MACHINE=qemu SCALE=1": the cache lines that move between processors,
+#                              with another plugin; two guests do the same, which shows how well it repeats
 #
 #   KSRC=                      your own kernel tree
 #
@@ -20,7 +22,7 @@ set -euo pipefail
 what=${1:-bench}
 bench=/project/tools/testing/iomap/bench
 # What picks rows, how they are counted, and what makes a report of it.
-select=(--machine=qemu) options=() kind=$what
+select=(--machine=qemu) options=() shard=() kind=$what smp=1 load=count.py plugin=plugin turn=
 case $what in
 bench) select+=("${@:2}") program=(count_report.py) ;;
 profile) select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}") program=(by_function.py) ;;
@@ -29,7 +31,8 @@ budget)
 	program=(budget.py "--budget=$bench/budget" ${WRITE:+--write})
 	;;
 seeds) select=(--machine=seeds) kind=bench program=(seeds.py) ;;
-*) die "usage: $0 bench|profile|budget|seeds" ;;
+scale) smp=8 load=scale.py plugin=lines turn=,turn=100 program=(scale_report.py) ;;
+*) die "usage: $0 bench|profile|budget|seeds|scale" ;;
 esac
 need_root "$@"
 run_python bench/rows.py "${select[@]}" >/dev/null || exit 1
@@ -40,7 +43,7 @@ lock bench
 
 log=$CACHE/plugin.log
 in_root "clang-$LLVM_MAJOR" -O2 -Wall -Wextra -Wno-unused-parameter -Werror -shared -fPIC \
-	-o /cache/libiomap_count.so $bench/plugin.c >"$log" 2>&1 </dev/null ||
+	-o /cache/libiomap_$plugin.so $bench/$plugin.c >"$log" 2>&1 </dev/null ||
 	die "the plugin of QEMU could not be built: $(grep -m 1 'error:' "$log"); see $log"
 "$IOMAP_DIR/build.sh" "$flavour"
 
@@ -48,17 +51,19 @@ out=/cache/${BUILD##*/}/$flavour
 mapfile -t cpus < <(processors)
 n=${#cpus[@]}
 [ "$n" -le 2 ] || n=2
+[ "$what" != scale ] || n=2
 for ((i = 0; i < n; i++)); do
 	run=$CACHE/run/count-$i
 	mkdir -p "$run"
 	rm -f "$run/run.json" "$run/counts"
+	[ "$what" = scale ] || shard=(--shard "$i/$n" "${select[@]}" "${options[@]}")
 	# shellcheck disable=SC2086 # COUNT_ARGS is a list
-	GUEST_CPUS=1 GUEST_MEM=${GUEST_MEM:-3G} \
+	GUEST_CPUS=$smp GUEST_MEM=${GUEST_MEM:-3G} \
 		GUEST_ACCEL=tcg,thread=single \
 		GUEST_APPEND="brd.rd_nr=1 brd.rd_size=1048576 ${GUEST_APPEND:-}" \
-		GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_count.so,map=$out/System.map,out=/cache/run/count-$i/counts" \
-		start_guest "$flavour" "$run" 1800 python3 -B $bench/count.py --out "/cache/run/count-$i/run.json" \
-		--shard "$i/$n" "${select[@]}" "${options[@]}" ${COUNT_ARGS:-}
+		GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_$plugin.so,map=$out/System.map,out=/cache/run/count-$i/counts$turn" \
+		start_guest "$flavour" "$run" 1800 python3 -B "$bench/$load" --out "/cache/run/count-$i/run.json" \
+		"${shard[@]}" ${COUNT_ARGS:-}
 done
 wait_guests
 runs=() status=0
