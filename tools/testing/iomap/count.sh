@@ -22,7 +22,7 @@ set -euo pipefail
 what=${1:-bench}
 bench=/project/tools/testing/iomap/bench
 # What picks rows, how they are counted, and what makes a report of it.
-select=(--machine=qemu) options=() shard=() kind=$what smp=1 load=count.py plugin=plugin turn=
+select=(--machine=qemu) options=() shard=() kind=$what smp=1 load=count.py plugin=plugin turn= disk=1048576
 case $what in
 bench) select+=("${@:2}") program=(count_report.py) ;;
 profile) select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}") program=(by_function.py) ;;
@@ -31,7 +31,7 @@ budget)
 	program=(budget.py "--budget=$bench/budget" ${WRITE:+--write})
 	;;
 seeds) select=(--machine=seeds) kind=bench program=(seeds.py) ;;
-scale) smp=8 load=scale.py plugin=lines turn=,turn=100 program=(scale_report.py) ;;
+scale) smp=8 load=scale.py plugin=lines turn=,turn=100 disk=524288 program=(scale_report.py) ;;
 *) die "usage: $0 bench|profile|budget|seeds|scale" ;;
 esac
 need_root "$@"
@@ -60,7 +60,7 @@ for ((i = 0; i < n; i++)); do
 	# shellcheck disable=SC2086 # COUNT_ARGS is a list
 	GUEST_CPUS=$smp GUEST_MEM=${GUEST_MEM:-3G} \
 		GUEST_ACCEL=tcg,thread=single \
-		GUEST_APPEND="brd.rd_nr=1 brd.rd_size=1048576 ${GUEST_APPEND:-}" \
+		GUEST_APPEND="brd.rd_nr=1 brd.rd_size=$disk ${GUEST_APPEND:-}" \
 		GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_$plugin.so,map=$out/System.map,out=/cache/run/count-$i/counts$turn" \
 		start_guest "$flavour" "$run" 1800 python3 -B "$bench/$load" --out "/cache/run/count-$i/run.json" \
 		"${shard[@]}" ${COUNT_ARGS:-}

@@ -6,7 +6,8 @@
  *
  *   map=PATH   the System.map of the guest's kernel
  *   out=PATH   the file to write
- *   turn=N     how many instructions a processor executes before it is the turn of the next
+ *   turn=N     how many instructions a processor executes, in the mean, before it is the turn of the
+ *              next
  *
  * It writes a line "turn N" first. The guest executes the mark in user space to begin a window, and again to end it. The plugin then
  * writes what it counted:
@@ -28,7 +29,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* What is used of QEMU's plugin interface, and of glib. See plugin.c. */
 struct tb;
@@ -58,6 +58,7 @@ struct insn *qemu_plugin_tb_get_insn(const struct tb *tb, size_t index);
 uint64_t qemu_plugin_insn_vaddr(const struct insn *insn);
 size_t qemu_plugin_insn_size(const struct insn *insn);
 size_t qemu_plugin_insn_data(const struct insn *insn, void *to, size_t size);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct tb *tb, on_exec *callback, int flags, void *data);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct insn *insn, on_exec *callback, int flags,
 					    void *data);
 void qemu_plugin_register_vcpu_mem_cb(struct insn *insn, on_mem *callback, int flags, int rw,
@@ -74,7 +75,7 @@ struct bytes *g_byte_array_set_size(struct bytes *array, unsigned int size);
  * processor that translated the code, and not of the one that executes it.
  */
 extern __thread void *current_cpu;
-int64_t icount_percpu_budget(int processors);
+void cpu_exit(void *cpu);
 
 int qemu_plugin_version = 7;
 
@@ -324,8 +325,29 @@ static void on_translate_entry(struct insn *insn, struct function *function)
 		call(insn, on_iomap_begin, QEMU_PLUGIN_CB_R_REGS, function);
 }
 
+/*
+ * Before a block of instructions. QEMU's own turns are some milliseconds, which hides contention; and after
+ * turns of equal length, processors that do the same would stay as far apart as they happen to be.
+ */
+static void on_block(unsigned int wrong, void *instructions)
+{
+	static uint32_t random = 1;
+	static int64_t left;
+
+	left -= (intptr_t)instructions;
+	if (!counting || left > 0)
+		return;
+	random ^= random << 13;
+	random ^= random >> 17;
+	random ^= random << 5;
+	left = 1 + random % (2 * turn);
+	cpu_exit(current_cpu);
+}
+
 static void on_translate(struct tb *tb, void *data)
 {
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS,
+					     (void *)qemu_plugin_tb_n_insns(tb));
 	for (size_t n = 0; n < qemu_plugin_tb_n_insns(tb); n++) {
 		struct insn *insn = qemu_plugin_tb_get_insn(tb, n);
 		uint64_t pc = qemu_plugin_insn_vaddr(insn);
@@ -345,29 +367,6 @@ static void on_translate(struct tb *tb, void *data)
 			qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS,
 							 QEMU_PLUGIN_MEM_RW, (void *)pc);
 	}
-}
-
-/* The length of a turn. QEMU's own is 10 ms for all processors together, long enough to hide contention. */
-static int64_t turn_of(int processors)
-{
-	return counting ? (int64_t)turn : 10000000 / processors;
-}
-
-/* Has QEMU call turn_of(), by a jump at the start of its own function. */
-static int set_turns(void)
-{
-	unsigned char jump[] = { 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0 };
-	unsigned char *at = (unsigned char *)icount_percpu_budget;
-	int64_t (*to)(int) = turn_of;
-	void *page = (void *)((uintptr_t)at >> PAGE_SHIFT << PAGE_SHIFT);
-
-	memcpy(jump + 2, &to, sizeof(to));
-	if (mprotect(page, 2 << PAGE_SHIFT, PROT_READ | PROT_WRITE | PROT_EXEC)) {
-		fprintf(stderr, "iomap-lines: the length of turns cannot be set: %m\n");
-		return 1;
-	}
-	memcpy(at, jump, sizeof(jump));
-	return mprotect(page, 2 << PAGE_SHIFT, PROT_READ | PROT_EXEC);
 }
 
 static const char *argument(int argc, char **argv, const char *name)
@@ -421,5 +420,5 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 	moves = calloc(NR_MOVES, sizeof(*moves));
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate, NULL);
 	fprintf(out, "turn %" PRIu64 "\n", turn);
-	return set_turns();
+	return 0;
 }

@@ -22,9 +22,9 @@ from rows import FILESYSTEMS, Row
 PROCESSORS = (1, 2, 4, 8)
 KINDS = ("randread", "randwrite")
 # A job has this much of the file for itself, or a file of this size.
-PART = 16 * load.MIB
+PART = 8 * load.MIB
 # Seconds of the guest, which are 10^9 instructions of all processors together.
-SETTLE, WARM, WINDOW = 0.005, 0.02, 0.02
+SETTLE, WARM, WINDOW = 0.003, 0.01, 0.01
 
 ROUNDS = 2000
 # Waits until *%rdi is %esi and makes it %edx, %ecx times:
@@ -53,6 +53,14 @@ def to_and_fro(mark: count.Marks) -> int:
     return mark() // 2
 
 
+def online(processors: int) -> None:
+    for cpu in range(1, PROCESSORS[-1]):
+        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/online")
+        wanted = "1" if cpu < processors else "0"
+        if path.read_text().strip() != wanted:
+            path.write_text(wanted)
+
+
 def own_file(job: int) -> Path:
     return load.MNT / f"own.{job}"
 
@@ -70,6 +78,7 @@ def command(row: Row, path: Path, own: bool) -> list[str]:
 def measure(row: Row, stage: load.Stage, mark: count.Marks) -> load.Result:
     """A window for each implementation: all jobs on one file, then each on its own."""
     windows = []
+    online(row.jobs)
     for own in (False,) if row.fs == "raw" else (False, True):
         for job in range(row.jobs if own else 0):
             if not own_file(job).exists():

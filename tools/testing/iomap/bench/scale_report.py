@@ -83,7 +83,9 @@ class Names:
 
     def __init__(self, functions: counts.Functions, symbols: str, layouts: dict[str, layout.Layout]) -> None:
         self.functions, self.layouts = functions, layouts
-        self.symbols = sorted((int(at, 16), name) for at, _, name in map(str.split, symbols.splitlines()))
+        # Those of the low addresses are offsets.
+        self.symbols = sorted((int(at, 16), name) for at, _, name in map(str.split, symbols.splitlines())
+                              if at.startswith("ffff"))
 
     def of(self, address: int, function: int, inodes: dict[int, int]) -> tuple[str, bool]:
         """A field of an inode or a symbol, or else who accesses it; is it one of the former?"""
