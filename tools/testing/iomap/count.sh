@@ -22,7 +22,7 @@ set -euo pipefail
 what=${1:-bench}
 bench=/project/tools/testing/iomap/bench
 # What picks rows, how they are counted, and what makes a report of it.
-select=(--machine=qemu) options=() shard=() kind=$what smp=1 load=count.py plugin=plugin turn= disk=1048576
+select=(--machine=qemu) options=() shard=() kind=$what smp=1 load=count.py plugin=plugin disk=1048576 turn=''
 case $what in
 bench) select+=("${@:2}") program=(count_report.py) ;;
 profile) select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}") program=(by_function.py) ;;

@@ -51,9 +51,10 @@ class Layout:
 def read(build: Path, source: str, name: str) -> Layout:
     """The structure as the build has compiled it for a source file, which is without its suffix."""
     path = Path(source)
-    command = (build / path.with_name(f".{path.name}.o.cmd")).read_text().split(":= ", 1)[1].split(";")[0].removeprefix("ccache ")
-    done = subprocess.run([*shlex.split(command.replace(" -c ", " -fsyntax-only -Xclang -fdump-record-layouts ")),
-                           "-o", "/dev/null"], cwd=build, text=True, capture_output=True, check=False)
+    command = (build / path.with_name(f".{path.name}.o.cmd")).read_text().split(":= ", 1)[1].split(";")[0]
+    command = command.removeprefix("ccache ").replace(" -c ", " -fsyntax-only -Xclang -fdump-record-layouts ")
+    done = subprocess.run([*shlex.split(command), "-o", "/dev/null"], cwd=build, text=True, capture_output=True,
+                          check=False)
     if done.returncode:
         raise ValueError(f"{source}.c does not compile: {done.stderr.strip()[-300:]}")
     return Layout(done.stdout, name)

@@ -166,7 +166,8 @@ def lines_table(entries: list[dict[str, Any]]) -> list[str]:
     shown = [e for e in entries if max(e["c"], e["rust"]) >= 0.05]
     rest = {impl: sum(e[impl] for e in entries) - sum(e[impl] for e in shown) for impl in IMPLS}
     return report.markdown_table(["fields of the line", *IMPLS.values()], [
-        *([", ".join(f"`{name}`" for name in e["name"]), *(f"{e[impl]:.2f}" for impl in IMPLS)] for e in shown),
+        *([", ".join(f"`{name}`" for name in e["name"]), *(f"{e[impl]:.2f}" for impl in IMPLS)]
+          for e in shown),
         ["the rest", *(f"{rest[impl]:.2f}" for impl in IMPLS)]], 1)
 
 
