@@ -93,7 +93,7 @@ def measure(row: Row, stage: load.Stage, mark: count.Marks) -> load.Result:
                 time.sleep(WINDOW)
                 windows.append({"own": own, "impl": impl, "window": mark() // 2})
             fio.stop()
-    return {"id": row.id, "processors": row.jobs, "windows": windows}
+    return {"id": row.id, "fs": row.fs, "kind": row.kind, "processors": row.jobs, "windows": windows}
 
 
 def main() -> None:
