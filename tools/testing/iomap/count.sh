@@ -13,8 +13,8 @@
 #
 #   KSRC=                      your own kernel tree
 #
-# Results go to results/<time>-bench/ (-profile, -count), and results/latest (latest-profile,
-# latest-count) points there.
+# Results go to results/<time>-bench/ (-profile, -count, -scale), and results/latest (latest-profile,
+# latest-count, latest-scale) points there.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail
