@@ -101,7 +101,10 @@ static struct {
 	const char *name;
 	uint64_t calls;
 } called[] = {
-	{ "__x64_sys_pread64", 0 }, { "__x64_sys_pwrite64", 0 }, { "c___iomap_dio_rw", 0 },
+	{ "__x64_sys_pread64", 0 },
+	{ "__x64_sys_pwrite64", 0 },
+	{ "c_iomap_dio_rw", 0 },
+	{ "c___iomap_dio_read_simple", 0 },
 };
 
 /* Which processors have the line, as bits, and which wrote it last. */

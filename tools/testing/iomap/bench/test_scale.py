@@ -53,7 +53,7 @@ INODE = 0xff11000000001020
 
 def window(number: int, ios: int, by_c: int, moved: dict[tuple[int, int], int]) -> list[str]:
     return [f"window {number}", f"call __x64_sys_pread64 {ios}", "call __x64_sys_pwrite64 0",
-            f"call {scale_report.C_FUNCTION} {by_c}", f"inode {INODE:x} 10",
+            f"call c_iomap_dio_rw {by_c}", f"inode {INODE:x} 10",
             *(f"moved {address:x} {function:x} {times}" for (address, function), times in moved.items())]
 
 
