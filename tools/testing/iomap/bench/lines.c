@@ -6,22 +6,21 @@
  *
  *   map=PATH   the System.map of the guest's kernel
  *   out=PATH   the file to write
- *   turn=N     how many instructions a processor executes, in the mean, before it is the turn of the
- *              next
+ *   turn=N     the instructions a processor executes before it is the next one's turn, in the mean
  *
- * It writes a line "turn N" first. The guest executes the mark in user space to begin a window, and again to end it. The plugin then
- * writes what it counted:
+ * The first line that the plugin writes is "turn N". The guest executes the mark in user space to
+ * begin a window and again to end it, and then the plugin writes what it counted:
  *
  *   window NUMBER
  *   call FUNCTION COUNT             how often a function of called[] was called
  *   inode ADDRESS FUNCTION          the first argument of a function *_iomap_begin
- *   moved ADDRESS FUNCTION COUNT    how often the function (0 in user space) moved a line when it
- *                                   accessed this address
+ *   moved ADDRESS FUNCTION COUNT    how often the function (0 in user space) moved a line by an
+ *                                   access to this address
  *
- * The model: caches are infinite and empty when a window begins. A line moves when a processor reads
- * what another has written since it last had the line, or writes what others have. An instruction
- * that reads and writes a line moves it once, as one with a lock prefix does. Of user space, only
- * the page with the mark counts. Timer interrupts do not.
+ * Caches are infinite, and empty when a window begins. A line moves when a processor reads what
+ * another has written since it last had the line, or writes what others have. An instruction that
+ * reads and writes a line moves it once, as with a lock prefix. Of user space, only the page with
+ * the mark counts. Timer interrupts do not.
  */
 
 #include <inttypes.h>
@@ -71,8 +70,8 @@ struct bytes *g_byte_array_new(void);
 struct bytes *g_byte_array_set_size(struct bytes *array, unsigned int size);
 
 /*
- * Not part of the interface. When processors share a thread, callbacks are given the number of the
- * processor that translated the code, and not of the one that executes it.
+ * QEMU exports these, but not for plugins. When processors share a thread, callbacks are given the
+ * number of the processor that translated the code, and not of the one that executes it.
  */
 extern __thread void *current_cpu;
 void cpu_exit(void *cpu);
@@ -329,8 +328,9 @@ static void on_translate_entry(struct insn *insn, struct function *function)
 }
 
 /*
- * Before a block of instructions. QEMU's own turns are some milliseconds, which hides contention; and after
- * turns of equal length, processors that do the same would stay as far apart as they happen to be.
+ * Before a block of instructions: ends the turn when it is long enough. QEMU's own turns are some
+ * milliseconds, which hides contention. After turns of equal length, processors that do the same
+ * would stay as far apart as they happen to be.
  */
 static void on_block(unsigned int wrong, void *instructions)
 {
@@ -396,7 +396,8 @@ static int read_map(const char *path)
 	}
 	functions = calloc(1, sizeof(*functions));
 	while (fscanf(map, "%" SCNx64 " %c %1023s", &address, &kind, name) == 3) {
-		if (address < KERNEL || !strchr("tTwW", kind) || address == functions[nr_functions - 1].start)
+		if (address < KERNEL || !strchr("tTwW", kind) ||
+		    address == functions[nr_functions - 1].start)
 			continue;
 		functions = realloc(functions, (nr_functions + 1) * sizeof(*functions));
 		functions[nr_functions].start = address;

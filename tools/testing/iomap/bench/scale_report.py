@@ -38,7 +38,7 @@ IMPLS = {"c": "C", "rust": "Rust"}
 MARKERS = {"raw": "x", "ext4": "o", "xfs": "s"}
 WHAT = """\
 Cache lines that move between processors, for each I/O of 4k: psync, one job on each processor, and each job in a part
-of the file of its own. A line moves when a processor reads what another has written since, or writes what others have.
+of the file for itself. A line moves when a processor reads what another has written since, or writes what others have.
 
 The model: the processors of a guest run by turns on one thread of QEMU, for {turn} instructions in the mean, of random
 length from a fixed seed. Caches are infinite, coherent by MESI, and empty when a window of {window:g} ms of the guest
@@ -204,7 +204,9 @@ def draw(cells: dict[Cell, list[float]], note: str) -> Any:
         for fs, kind, own, sides in loads(cells):
             for impl, lines in sides.items() if kind == wanted else ():
                 colour = BLACK if fs == "raw" else ORANGE if impl == "c" else BLUE
-                ax.plot(lines, MARKERS[fs], color=colour, ls=":" if own else "-", lw=1.2, ms=4.5, mfc="white",
+                ax.plot(lines, MARKERS[fs], color=colour, ls=":" if own else "-", lw=1.2,
+                        # Often one is on top of the other.
+                        ms=7 if impl == "c" else 4, mfc="white" if impl == "c" else colour,
                         label=None if own else f"{FILESYSTEMS[fs]}{'' if fs == 'raw' else ', ' + IMPLS[impl]}")
         ax.set_title(KINDS[wanted], fontweight="bold", fontsize=10.5, loc="left", pad=6)
         ax.set_xticks(range(len(PROCESSORS)), PROCESSORS)
