@@ -8,6 +8,7 @@
 #                 overwrites it, so that it wants CONFIRM=/dev/X
 #   SEEDS=1       the experiments of the papers and mails that began this, counted (seeds.py)
 #   ABLATE=1      where the saving comes from, counted (ablate.sh)
+#   SCALE=1       the cache lines that move between processors, counted (scale.py)
 #   QUICK=1       the smallest size of each kind of I/O only
 #   FS= IO= BS=   comma lists that pick rows; bench/rows.py lists what there is
 #   KSRC=         your own kernel tree
@@ -35,8 +36,9 @@ fi
 need_root "$@"
 bench=/project/tools/testing/iomap/bench
 run_python bench/rows.py "${filter[@]}" >/dev/null || exit 1
-[ -z "${ABLATE:-}" ] || exec "$IOMAP_DIR/ablate.sh"
-[ -z "${SEEDS:-}" ] || exec "$IOMAP_DIR/count.sh" seeds
+! is_on "${ABLATE:-}" || exec "$IOMAP_DIR/ablate.sh"
+! is_on "${SEEDS:-}" || exec "$IOMAP_DIR/count.sh" seeds
+! is_on "${SCALE:-}" || exec "$IOMAP_DIR/count.sh" scale
 
 "$IOMAP_DIR/count.sh" bench "${filter[@]}"
 probe_kvm x86-bench

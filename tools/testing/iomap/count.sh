@@ -11,11 +11,13 @@
 #   count.sh seeds             "make bench SEEDS=1": the experiments of bench/seeds.py
 #   count.sh ablate VARIANT SIDES WORDS
 #                              the rows of these WORDS, for ablate.sh, which has made the VARIANT
+#   count.sh scale             "make bench SCALE=1": the cache lines that move between processors, with another
+#                              plugin; two guests do the same, which shows how well it repeats
 #
 #   KSRC=                      your own kernel tree
 #
-# Results go to results/<time>-bench/ (-profile, -count), and results/latest (latest-profile,
-# latest-count) points there.
+# Results go to results/<time>-bench/ (-profile, -count, -scale), and results/latest (latest-profile,
+# latest-count, latest-scale) points there.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail
@@ -23,13 +25,15 @@ set -euo pipefail
 what=${1:-bench}
 bench=/project/tools/testing/iomap/bench
 # What picks rows, how they are counted, and what makes a report of it.
-select=(--machine=qemu) options=() kind=$what caches=
+select=(--machine=qemu) options=() shard=() kind=$what smp=1 load=count.py disk=1048576
+# The plugin, its sources, and what it is told.
+plugin=count sources=("$bench"/{plugin,cache}.c) told=''
 case $what in
 bench) select+=("${@:2}") program=(count_report.py) ;;
 profile)
 	select+=("--find=${ROW:-ext4 xfs read overwrite 4k registered}") program=(by_function.py)
 	if is_on "${PROFILE_CACHE:-}"; then
-		options=(--walks --window=0.05) program=(cache_report.py) caches=1
+		options=(--walks --window=0.05) program=(cache_report.py) told=,cache=RUN/misses
 	fi
 	;;
 budget)
@@ -38,7 +42,11 @@ budget)
 	;;
 ablate) select+=("--find=$4") options=("--sides=$3") kind=bench program=(ablate_report.py "--variant=$2") ;;
 seeds) select=(--machine=seeds) kind=bench program=(seeds.py) ;;
-*) die "usage: $0 bench|profile|budget|seeds|ablate" ;;
+scale)
+	smp=8 load=scale.py disk=524288 program=(scale_report.py)
+	plugin=lines sources=("$bench/lines.c") told=,turn=100
+	;;
+*) die "usage: $0 bench|profile|budget|ablate|seeds|scale" ;;
 esac
 need_root "$@"
 run_python bench/rows.py "${select[@]}" >/dev/null || exit 1
@@ -49,7 +57,7 @@ lock bench
 
 log=$CACHE/plugin.log
 in_root "clang-$LLVM_MAJOR" -O2 -Wall -Wextra -Wno-unused-parameter -Werror -shared -fPIC \
-	-o /cache/libiomap_count.so $bench/plugin.c $bench/cache.c >"$log" 2>&1 </dev/null ||
+	-o /cache/libiomap_$plugin.so "${sources[@]}" >"$log" 2>&1 </dev/null ||
 	die "the plugin of QEMU could not be built: $(grep -m 1 'error:' "$log"); see $log"
 "$IOMAP_DIR/build.sh" "$flavour"
 
@@ -57,17 +65,19 @@ out=/cache/${BUILD##*/}/$flavour
 mapfile -t cpus < <(processors)
 n=${#cpus[@]}
 [ "$n" -le 2 ] || n=2
+[ "$what" != scale ] || n=2
 for ((i = 0; i < n; i++)); do
 	run=$CACHE/run/count-$i
 	mkdir -p "$run"
 	rm -f "$run/run.json" "$run/counts" "$run/misses"
+	[ "$what" = scale ] || shard=(--shard "$i/$n" "${select[@]}" "${options[@]}")
 	# shellcheck disable=SC2086 # COUNT_ARGS is a list
-	GUEST_CPUS=1 GUEST_MEM=${GUEST_MEM:-3G} \
+	GUEST_CPUS=$smp GUEST_MEM=${GUEST_MEM:-3G} \
 		GUEST_ACCEL=tcg,thread=single \
-		GUEST_APPEND="brd.rd_nr=1 brd.rd_size=1048576 ${GUEST_APPEND:-}" \
-		GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_count.so,map=$out/System.map,out=/cache/run/count-$i/counts${caches:+,cache=/cache/run/count-$i/misses}" \
-		start_guest "$flavour" "$run" 1800 python3 -B $bench/count.py --out "/cache/run/count-$i/run.json" \
-		--shard "$i/$n" "${select[@]}" "${options[@]}" ${COUNT_ARGS:-}
+		GUEST_APPEND="brd.rd_nr=1 brd.rd_size=$disk ${GUEST_APPEND:-}" \
+		GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_$plugin.so,map=$out/System.map,out=/cache/run/count-$i/counts${told//RUN//cache/run/count-$i}" \
+		start_guest "$flavour" "$run" 1800 python3 -B "$bench/$load" --out "/cache/run/count-$i/run.json" \
+		"${shard[@]}" ${COUNT_ARGS:-}
 done
 wait_guests
 runs=() status=0

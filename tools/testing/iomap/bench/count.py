@@ -88,7 +88,7 @@ def measure(row: Row, stage: load.Stage, mark: Marks, sides: list[str], args: ar
     turns = [impl for repeat in range(repeats) for impl in (sides if repeat % 2 == 0 else sides[::-1])]
     windows: list[dict[str, Any]] = []
     for together in [[impl] for impl in turns] if row.kind == "append" else [turns]:
-        with load.Target(row, stage) as target, load.Fio(row, target) as fio:
+        with load.Target(row, stage) as target, load.Fio(row, load.one_job(row, target)) as fio:
             fio.wait_for_io()
             # Simulated caches begin here.
             mark()

@@ -276,13 +276,18 @@ class Target:
             time.sleep(0.3)
 
 
+def one_job(row: Row, target: Target) -> list[str]:
+    """The command line of the row."""
+    return [*row.command(target.path, target.size),
+            # the timer, the console and this script have the other processor
+            *(["--cpus_allowed=1"] if (os.cpu_count() or 1) > 1 else [])]
+
+
 class Fio:
-    def __init__(self, row: Row, target: Target) -> None:
+    def __init__(self, row: Row, argv: list[str]) -> None:
         self.row = row
         self.read = row.is_read
-        self.argv = [*row.command(target.path, target.size),
-                     # the timer, the console and this script have the other processor
-                     *(["--cpus_allowed=1"] if (os.cpu_count() or 1) > 1 else [])]
+        self.argv = argv
         self.start_bytes = io_bytes(self.read)
         self.proc = subprocess.Popen(self.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

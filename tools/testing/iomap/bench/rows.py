@@ -167,7 +167,7 @@ class Row:
         return self.raw.id
 
     def command(self, filename: Path, size: int) -> list[str]:
-        """The command that does the I/O, until it is stopped."""
+        """The command that does the I/O, until it is stopped; if it is fio, three words and then those of the job."""
         if self.engine == "vector":
             return ["python3", "-B", str(Path(__file__).with_name("vector.py")), f"--kind={self.kind}",
                     f"--filename={filename}", f"--size={size}", f"--bs={self.bytes}",
@@ -199,7 +199,7 @@ class Row:
             job.append("atomic=1")
         if self.memory == "huge":
             job += ["iomem=shmhuge", "hugepage-size=2m"]
-        return ["fio", "--eta=never", "--name=row", "--output-format=json", *(f"--{option}" for option in job)]
+        return ["fio", "--eta=never", "--output-format=json", "--name=row", *(f"--{option}" for option in job)]
 
 
 BOTH = "ext4 xfs"

@@ -83,7 +83,7 @@ def plan(row: Row, rate: float, size: int, budget: float, sides: list[str]) -> t
 
 def measure(row: Row, stage: Stage, budget: float, sides: list[str]) -> Result:
     """The samples of a row, in about budget seconds."""
-    with load.Target(row, stage) as target, load.Fio(row, target) as fio:
+    with load.Target(row, stage) as target, load.Fio(row, load.one_job(row, target)) as fio:
         fio.wait_for_io()
         rate = 0
         for impl in sides:
