@@ -90,7 +90,7 @@ class Counted(unittest.TestCase):
         """Why the row failed."""
         rows, (run,) = self.digest(**how)
         self.assertNotIn(ROW, rows)
-        return next(failure["error"] for failure in run["failures"] if failure["id"] == ROW)
+        return str(next(failure["error"] for failure in run["failures"] if failure["id"] == ROW))
 
     def test_sums(self) -> None:
         rows, _ = self.digest()
