@@ -31,6 +31,7 @@ UNWRITTEN_SIZE = 512 * MIB
 # A file of small extents takes a system call to make each of them.
 SPLIT_SIZE, SPLIT = 64 * MIB, 8 << 10
 HUGE_PAGES = 16
+NR_HUGE_PAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 START_TIMEOUT = 30
 
 
@@ -219,7 +220,7 @@ class Target:
 
     def __enter__(self) -> Self:
         if self.row.memory == "huge":
-            Path("/proc/sys/vm/nr_hugepages").write_text(str(HUGE_PAGES))
+            NR_HUGE_PAGES.write_text(str(HUGE_PAGES))
         if self.own:
             self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             # fio lays out an empty file, and appends to one that is not.
@@ -262,7 +263,7 @@ class Target:
 
     def __exit__(self, *_: object) -> None:
         if self.row.memory == "huge":
-            Path("/proc/sys/vm/nr_hugepages").write_text("0")
+            NR_HUGE_PAGES.write_text("0")
         if self.fd >= 0:
             if not self.own:
                 os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
