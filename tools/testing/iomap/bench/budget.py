@@ -5,7 +5,8 @@
 The budget has, for each row, the instructions of the path's own code for each
 I/O and what the row adds to the raw device, or all that it takes where the raw
 device takes more; below it, what these are made of, so that a row that costs
-more can say where. A row may take 1 % more.
+more can say where. A row may take 1 % more; 5 % if a journal, a worker or an
+interrupt decides how many I/Os come together.
 """
 
 import json
@@ -22,7 +23,7 @@ import rows as bench_rows
 
 Figures = dict[str, dict[str, Any]]
 
-ALLOWED = 0.01
+ALLOWED, ALLOWED_UNSTEADY = 0.01, 0.05
 # What grew by less than this is not worth a word.
 NOISE = 1
 # How the second figure is called, and in words.
@@ -31,8 +32,8 @@ HEAD = """\
 # Instructions that the Rust path takes for each I/O on x86_64, a row of the benchmark a line: the path's own
 # code, and what the row adds to the raw device (or its total, where the raw device takes more). Behind that
 # what makes it up: own functions, and (other parts of the kernel) with the raw row's share taken off.
-# "make count" fails when a row takes 1 % more. "make count WRITE=1" writes this file; a figure that rises wants
-# its reason in the commit message.
+# "make count" fails when a row takes 1 % more (5 % where a journal, a worker or an interrupt decides how many I/Os
+# come together). "make count WRITE=1" writes this file; a figure that rises wants its reason in the commit message.
 """
 
 
@@ -64,6 +65,13 @@ def text(figures: Figures) -> str:
     return HEAD + "".join(f"{key(row_id)} = {{ {table(row)} }}\n" for row_id, row in figures.items())
 
 
+def allowed(row_id: str) -> float:
+    """How much more the row may take."""
+    row = next((row for row in bench_rows.all_rows() if row.id == row_id), None)
+    steady = row and row.fs in ("ext4", "xfs") and not (row.journal or row.on)
+    return ALLOWED if steady else ALLOWED_UNSTEADY
+
+
 def culprit(budget: Mapping[str, float], found: Mapping[str, float], own_only: bool) -> str:
     """The functions or parts that grew most, in words."""
     names = {**budget, **found}
@@ -86,9 +94,9 @@ def check(budget: Figures, found: Figures) -> Iterator[tuple[str, str, str]]:
                 continue
             name = SECOND.get(what, "own code")
             said = f"{name} {is_now:.0f}, budget {limit:.0f} ({100 * (is_now / limit - 1):+.1f} %)"
-            if is_now > limit * (1 + ALLOWED):
+            if is_now > limit * (1 + allowed(row_id)):
                 yield "FAIL", row_id, f"{said}: {culprit(budget[row_id]['made_of'], row['made_of'], what == 'own')}"
-            elif is_now < limit * (1 - ALLOWED):
+            elif is_now < limit * (1 - allowed(row_id)):
                 yield "better", row_id, f"{said}: tighten the budget with make count WRITE=1"
             else:
                 yield "ok", row_id, said

@@ -27,17 +27,15 @@ from rows import Row
 # Seconds of the guest, which are 10^9 instructions.
 SETTLE = 0.003          # after the switch: what the other implementation began has ended
 WARM = 0.02             # after fio's first I/O
-WINDOW = 0.2
+WINDOW = 0.05
 # With much of the file system in between, what has begun takes longer to end.
 SETTLE_JOURNAL = 0.03
-# What is appended, or is large and written into fallocated space, is not overwritten while the row lasts.
-WINDOW_APPEND = 0.08
 # On a device that completes later each I/O takes some 20 us, and turning to the next interrupt takes QEMU as long
 # as 10,000 instructions.
 WINDOW_LATER = 0.03
 REPEATS = 3
 # A journal does not do the same for each I/O.
-REPEATS_JOURNAL = 9
+REPEATS_JOURNAL = 5
 
 
 # nopl 0x10c0d1(%rax,%rax), at which the plugin writes what it has counted.
@@ -82,8 +80,7 @@ def measure(row: Row, stage: load.Stage, mark: Marks, sides: list[str], args: ar
     For appending, every window has a new file and a new fio, and so begins where the
     others do; else all share one.
     """
-    short = row.kind == "append" or ("unwritten" in row.kind and row.bytes > 1 << 16)
-    seconds = args.window or (WINDOW_LATER if row.on else WINDOW_APPEND if short else WINDOW)
+    seconds = args.window or (WINDOW_LATER if row.on else WINDOW)
     repeats = args.repeats or (REPEATS_JOURNAL if row.journal else REPEATS)
     turns = [impl for repeat in range(repeats) for impl in (sides if repeat % 2 == 0 else sides[::-1])]
     windows: list[dict[str, Any]] = []

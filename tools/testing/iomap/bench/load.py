@@ -28,7 +28,7 @@ FILE_SIZE = 256 * MIB
 NULLB_MB = 1024
 # A turn into fallocated space must not come round to what it wrote itself.
 UNWRITTEN_SIZE = 512 * MIB
-# A file of small extents takes a system call to make each of them.
+# A file of small extents takes a system call to make each of them, or one that is shared again takes them apart.
 SPLIT_SIZE, SPLIT = 64 * MIB, 8 << 10
 HUGE_PAGES = 16
 NR_HUGE_PAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
@@ -213,7 +213,7 @@ class Target:
         self.split, self.cached, self.shared = (row.kind.startswith(what) for what in ("split", "cached", "reflinked"))
         self.own = self.unwritten or self.split or self.shared or row.kind == "append"
         if self.own:
-            self.path, self.size = MNT / row.kind, SPLIT_SIZE if self.split else UNWRITTEN_SIZE // (1 + self.shared)
+            self.path, self.size = MNT / row.kind, SPLIT_SIZE if self.split or self.shared else UNWRITTEN_SIZE
         elif self.cached:
             self.size -= MIB
         self.other = self.path.with_suffix(".other")

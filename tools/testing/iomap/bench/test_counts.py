@@ -214,6 +214,13 @@ class Budget(unittest.TestCase):
             self.assertIn(words, failed)
             self.assertNotIn(not_words, failed or "nothing")
 
+    def test_unsteady(self) -> None:
+        for row_id, verdict in ((ROW, "FAIL"), ("ext4/append/fixedbufs/4k", "ok"),
+                                ("xfs/cached-write/fixedbufs/4k/depth=8/on=irq", "ok")):
+            figures = {row_id: {**self.figures[ROW]}}
+            said = budget.check(figures, {row_id: {**self.figures[ROW], "added": 380.0}})
+            self.assertEqual([v for v, *_ in said], ["ok", verdict], row_id)
+
     def test_total(self) -> None:
         figures = {ROW: {"own": 250.0, "total": 18000.0, "made_of": {"x": 250.0}}}
         for found in ({ROW: {**figures[ROW], "total": 18300.0}}, self.figures):
