@@ -148,13 +148,13 @@ pub(crate) fn finish_simple(request: Single<SimpleRead>, ctx: MaySleep) -> Answe
 fn settle_simple(request: Single<SimpleRead>, ctx: MaySleep) -> (DoneIocb, isize) {
     let error = errno(request.result());
     let (iocb, read, bio) = request.into_parts();
+    drop(bio);
     // The same errors as for other requests are not reported.
     if decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
         let len = u64::from(read.size);
         iocb.inode()
             .report_io_error(Failed::Read, iocb.ki_pos(), len, error, ctx);
     }
-    drop(bio);
     read.close(iocb, error)
 }
 

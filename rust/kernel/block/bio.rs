@@ -115,6 +115,10 @@ use crate::{
     iomap::flags::flag_word,
     iov::IovIter,
     prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
     task::MaySleep, //
 };
 use core::{
@@ -239,7 +243,7 @@ pub(crate) fn op(memory: &IovIter<'_>) -> u32 {
     }
 }
 
-/// Gives back the pages of a bio that has ended, and the bio (`bio_put()`).
+/// Gives back the pages of a bio that has ended, and keeps the bio.
 ///
 /// Any context. Pages that were cleaned in the meantime are dirtied again by a worker, because that
 /// takes a lock that sleeps.
@@ -247,8 +251,31 @@ pub(crate) fn op(memory: &IovIter<'_>) -> u32 {
 /// # Safety
 ///
 /// `bio` must have ended, be filled in place from memory of which `pages` is true, and belong to
-/// the caller, who uses neither the pages nor the bio afterwards.
-#[doc(alias("bio_check_pages_dirty", "bio_put"))]
+/// the caller, who does not use the pages afterwards.
+#[doc(alias = "bio_check_pages_dirty")]
+#[inline(always)]
+pub(crate) unsafe fn give_back_pages(bio: *mut bindings::bio, pages: Pages) {
+    match pages {
+        // SAFETY: Required of the caller.
+        Pages::LeftAlone => unsafe { release_pages(bio) },
+        // As `bio_check_pages_dirty()` puts the bio, it gets a reference for that (`bio_get()`).
+        //
+        // SAFETY: Required of the caller. The one reference to the bio is not shared yet.
+        Pages::Dirtied => unsafe {
+            (*bio).bi_flags |= 1 << bindings::BIO_REFFED;
+            Atomic::from_ptr(&raw mut (*bio).__bi_cnt.counter).store(2, Relaxed);
+            bindings::bio_check_pages_dirty(bio);
+        },
+    }
+}
+
+/// Gives back the pages of a bio that has ended as [`give_back_pages`] does, and the bio
+/// (`bio_put()`).
+///
+/// # Safety
+///
+/// As there, and the bio must not be used afterwards.
+#[doc(alias = "bio_put")]
 #[inline(always)]
 pub(crate) unsafe fn put_with_pages(bio: *mut bindings::bio, pages: Pages) {
     // SAFETY: Required of the caller.

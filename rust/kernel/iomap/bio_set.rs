@@ -637,8 +637,8 @@ fn sleep(handshake: &Handshake, ctx: MaySleep) {
 ///
 /// # Invariants
 ///
-/// `bio` has ended, and belongs with its pages to this value; it is from a `HeaderSet<H>` and its
-/// header is initialised.
+/// `bio` has ended, its pages were given back, and it belongs to this value; it is from a
+/// `HeaderSet<H>` and its header is initialised.
 #[must_use = "a dropped request is never completed"]
 pub struct Single<H: Header> {
     bio: *mut bindings::bio,
@@ -691,22 +691,21 @@ impl<H: Header> Single<H> {
         }
     }
 
-    /// Takes the kiocb and the description out of the front pad. The bio is put with its pages when
-    /// the third value is dropped, which can wait until the request was completed.
+    /// Takes the kiocb and the description out of the front pad. The bio is put when the third
+    /// value is dropped, which can wait until the request was completed.
     #[inline(always)]
-    pub fn into_parts(self) -> (BusyIocb<H::Ops>, H, Spent) {
+    pub fn into_parts(self) -> (BusyIocb<H::Ops>, H, Emptied) {
         let bio = ManuallyDrop::new(self).bio;
         let pad = pad::<H>(bio);
-        // SAFETY: By the invariants all are initialised; the first two are read once, as `self` ends.
-        let (iocb, header, pages) = unsafe {
+        // SAFETY: By the invariants both are initialised; they are read once, as `self` ends.
+        let (iocb, header) = unsafe {
             (
                 (*pad).iocb.assume_init_read(),
                 (*pad).header.assume_init_read(),
-                (*pad).pages,
             )
         };
-        // INVARIANT: Ours, and `pages` was written when the bio was filled.
-        (iocb, header, Spent { bio, pages })
+        // INVARIANT: Ours.
+        (iocb, header, Emptied(bio))
     }
 
     /// Lets [`Header::punted`] go on with the request on the queue of the super block, or on the
@@ -714,34 +713,31 @@ impl<H: Header> Single<H> {
     #[doc(alias = "queue_work")]
     #[cold]
     pub fn punt(self) {
-        Punted(self).punt();
+        Punted::<H, false>(self).punt();
     }
 }
 
-/// A bio that has ended and is not needed any more. Dropping this gives back its pages and puts it
-/// (`bio_put()`).
+/// A bio that is not needed any more. Dropping this puts it (`bio_put()`).
 ///
 /// # Invariants
 ///
-/// The bio has ended, and belongs to this value with its pages, of which `pages` is true.
+/// The bio is valid and belongs to this value.
 #[doc(alias = "bio_put")]
-pub struct Spent {
-    bio: *mut bindings::bio,
-    pages: Pages,
-}
+pub struct Emptied(*mut bindings::bio);
 
-impl Drop for Spent {
+impl Drop for Emptied {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: By the invariants.
-        unsafe { bio::put_with_pages(self.bio, self.pages) };
+        unsafe { bindings::bio_put(self.0) };
     }
 }
 
-/// A request on its way to a work queue.
-struct Punted<H: Header>(Single<H>);
+/// A request on its way to a work queue. If `HELD`, the pages of its bio are still to be given
+/// back.
+struct Punted<H: Header, const HELD: bool>(Single<H>);
 
-impl<H: Header> Puntable for Punted<H> {
+impl<H: Header, const HELD: bool> Puntable for Punted<H, HELD> {
     fn queue(&self) -> Option<DioDoneWq<'_>> {
         // SAFETY: As in `Single::header`.
         let iocb = unsafe { (*pad::<H>(self.0.bio)).iocb.assume_init_ref() };
@@ -756,17 +752,26 @@ impl<H: Header> Puntable for Punted<H> {
 /// Called by the block layer, once, for such a bio.
 #[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_given<H: GivenAway>(bio: *mut bindings::bio) {
-    // INVARIANT: The bio has ended and is given back; its header was written before it was submitted.
-    let request = Single::<H> {
-        bio,
-        _header: PhantomData,
-    };
-    // SAFETY: The bio is ours.
+    // SAFETY: The bio has ended and is given back.
     if unsafe { (*bio).bi_status } != 0 {
-        return request.punt();
+        // INVARIANT: The bio has ended; its header was written before it was submitted. Its pages are
+        // given back by the worker before the request is seen.
+        let request = Single {
+            bio,
+            _header: PhantomData,
+        };
+        return Punted::<H, true>(request).punt();
     }
-    let (iocb, header, bio) = request.into_parts();
-    drop(bio);
+    let pad = pad::<H>(bio);
+    // SAFETY: Both were written before the bio was submitted, and are read once.
+    let (iocb, header) = unsafe {
+        (
+            (*pad).iocb.assume_init_read(),
+            (*pad).header.assume_init_read(),
+        )
+    };
+    // SAFETY: What becomes of the pages was written before, too. The bio is ours, and gone afterwards.
+    unsafe { bio::put_with_pages(bio, (*pad).pages) };
     header.went_well(iocb);
 }
 
@@ -778,9 +783,13 @@ unsafe extern "C" fn end_given<H: GivenAway>(bio: *mut bindings::bio) {
 #[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_started<H: Started>(bio: *mut bindings::bio) {
     let pad = pad::<H>(bio);
+    // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
+    // was submitted, and is not changed.
+    unsafe { bio::give_back_pages(bio, (*pad).pages) };
     // SAFETY: The submission has not been told that the bio has ended.
     match unsafe { (*pad).handshake.end() } {
-        // INVARIANT: The bio has ended, and the submission has left; the header was written before.
+        // INVARIANT: The bio has ended, its pages were given back just now, and the submission has
+        // left; the header was written before.
         AtHandshake::Request => H::ended(Single {
             bio,
             _header: PhantomData,
@@ -799,6 +808,8 @@ unsafe extern "C" fn end_started<H: Started>(bio: *mut bindings::bio) {
 #[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_awaited<H: Header>(bio: *mut bindings::bio) {
     let pad = pad::<H>(bio);
+    // SAFETY: As in `end_started`.
+    unsafe { bio::give_back_pages(bio, (*pad).pages) };
     // SAFETY: The submission has not been told that the bio has ended.
     match unsafe { (*pad).handshake.end() } {
         // Nobody leaves such a request.
@@ -814,7 +825,7 @@ static WORK_NAME: &CStr = c"iomap_dio_single";
 
 // SAFETY: The `work_struct` is part of the front pad, which `__enqueue` gives up and which stays
 // as it is until the work function takes it back.
-unsafe impl<H: Header> RawWorkItem<0> for Punted<H> {
+unsafe impl<H: Header, const HELD: bool> RawWorkItem<0> for Punted<H, HELD> {
     type EnqueueOutput = ();
 
     unsafe fn __enqueue<F>(self, queue_work_on: F)
@@ -828,7 +839,7 @@ unsafe impl<H: Header> RawWorkItem<0> for Punted<H> {
         unsafe {
             bindings::init_work_with_key(
                 work,
-                Some(run::<H>),
+                Some(run::<H, HELD>),
                 false,
                 WORK_NAME.as_char_ptr(),
                 static_lock_class!().as_ptr(),
@@ -845,13 +856,18 @@ unsafe impl<H: Header> RawWorkItem<0> for Punted<H> {
 ///
 /// `work` must be the field of a front pad that was given up in `__enqueue`.
 #[doc(alias = "work_func_t")]
-unsafe extern "C" fn run<H: Header>(work: *mut bindings::work_struct) {
+unsafe extern "C" fn run<H: Header, const HELD: bool>(work: *mut bindings::work_struct) {
     let work = Opaque::cast_from(work);
     // SAFETY: The work item is the field of a front pad.
     let pad: *const Pad<H> = unsafe { crate::container_of!(work, Pad<H>, work) };
+    let bio = pad.cast_mut().wrapping_add(1).cast();
+    if HELD {
+        // SAFETY: The bio has ended; what becomes of its pages was written before it was submitted.
+        unsafe { bio::give_back_pages(bio, (*pad).pages) };
+    }
     // INVARIANT: The request that `__enqueue` gave up.
     let request = Single {
-        bio: pad.cast_mut().wrapping_add(1).cast(),
+        bio,
         _header: PhantomData,
     };
     // SAFETY: A worker is in process context.
