@@ -249,7 +249,8 @@ def _counted() -> Iterator[Row]:
     yield from _each(BOTH, "split-read split-write", "fixedbufs", "16k")
     yield from _each(BOTH, "randread randwrite", "poll", "4k 16k")
     yield from _each(BOTH, "mix", "fixedbufs", "4k")
-    yield from _each(BOTH, "atomic", "io_uring", "16k")
+    # XFS needs the blocks aligned on the disk, or copies them.
+    yield from _each("ext4", "atomic", "io_uring", "16k")
     yield from _each("xfs", "reflinked", "fixedbufs", "4k")
     yield from _each("btrfs btrfs-csum f2fs", "randread randwrite", "fixedbufs", "4k 16k")
 
