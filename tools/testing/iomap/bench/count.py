@@ -28,14 +28,15 @@ from rows import Row
 SETTLE = 0.003          # after the switch: what the other implementation began has ended
 WARM = 0.02             # after fio's first I/O
 WINDOW = 0.05
-# With much of the file system in between, what has begun takes longer to end.
-SETTLE_JOURNAL = 0.03
+# With much of the file system in between, what has begun takes longer to end, and a checkpoint of the journal
+# comes now and then.
+SETTLE_JOURNAL, WINDOW_JOURNAL = 0.03, 0.2
 # On a device that completes later each I/O takes some 20 us, and turning to the next interrupt takes QEMU as long
 # as 10,000 instructions.
 WINDOW_LATER = 0.03
 REPEATS = 3
 # A journal does not do the same for each I/O.
-REPEATS_JOURNAL = 5
+REPEATS_JOURNAL = 9
 
 
 # nopl 0x10c0d1(%rax,%rax), at which the plugin writes what it has counted.
@@ -80,8 +81,8 @@ def measure(row: Row, stage: load.Stage, mark: Marks, sides: list[str], args: ar
     For appending, every window has a new file and a new fio, and so begins where the
     others do; else all share one.
     """
-    seconds = args.window or (WINDOW_LATER if row.on else WINDOW)
-    repeats = args.repeats or (REPEATS_JOURNAL if row.journal else REPEATS)
+    seconds = args.window or (WINDOW_LATER if row.on else WINDOW_JOURNAL if row.journal else WINDOW)
+    repeats = args.repeats or (REPEATS_JOURNAL if row.journal and not row.on else REPEATS)
     turns = [impl for repeat in range(repeats) for impl in (sides if repeat % 2 == 0 else sides[::-1])]
     windows: list[dict[str, Any]] = []
     for together in [[impl] for impl in turns] if row.kind == "append" else [turns]:
