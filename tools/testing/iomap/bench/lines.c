@@ -23,15 +23,9 @@
  * the mark counts. Timer interrupts do not.
  */
 
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "plugin.h"
 
-/* What is used of QEMU's plugin interface, and of glib. See plugin.c. */
-struct tb;
-struct insn;
+/* More of QEMU's plugin interface, see plugin.h, and of glib. */
 struct bytes {
 	uint8_t *data;
 	unsigned int len;
@@ -46,23 +40,9 @@ struct regs {
 	unsigned int len;
 };
 
-enum { QEMU_PLUGIN_CB_NO_REGS = 0, QEMU_PLUGIN_CB_R_REGS = 1, QEMU_PLUGIN_MEM_RW = 3 };
-typedef void on_exec(unsigned int cpu, void *data);
-typedef void on_mem(unsigned int cpu, uint32_t info, uint64_t address, void *data);
-typedef void on_trans(struct tb *tb, void *data);
+enum { QEMU_PLUGIN_CB_R_REGS = 1 };
 
-void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, on_trans *callback, void *data);
-size_t qemu_plugin_tb_n_insns(const struct tb *tb);
-struct insn *qemu_plugin_tb_get_insn(const struct tb *tb, size_t index);
-uint64_t qemu_plugin_insn_vaddr(const struct insn *insn);
-size_t qemu_plugin_insn_size(const struct insn *insn);
-size_t qemu_plugin_insn_data(const struct insn *insn, void *to, size_t size);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct tb *tb, on_exec *callback, int flags, void *data);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct insn *insn, on_exec *callback, int flags,
-					    void *data);
-void qemu_plugin_register_vcpu_mem_cb(struct insn *insn, on_mem *callback, int flags, int rw,
-				      void *data);
-unsigned int qemu_plugin_mem_size_shift(uint32_t info);
 bool qemu_plugin_mem_is_store(uint32_t info);
 struct regs *qemu_plugin_get_registers(void);
 bool qemu_plugin_read_register(void *handle, struct bytes *to);

@@ -170,13 +170,15 @@ class Stage:
             self.path = node
             return self
         block = str(rows.SIZES[self.block])
-        # It has untorn writes of as much as it allocates at a time.
-        clusters = ("-O", "bigalloc", "-C", "16k") if self.disk.startswith("sd") else ()
+        # For untorn writes of 16k, which XFS would copy elsewhere, what is allocated is aligned to as much.
+        scsi = self.disk.startswith("sd")
+        clusters = ("-O", "bigalloc", "-C", "16k") if scsi else ()
+        stripes = ("-d", "su=16k,sw=1,agcount=2", "-l", "size=64m") if scsi else ()
         btrfs = ("mkfs.btrfs", "-q", "-f", "-K")
         mkfs = {"ext4": ("mkfs.ext4", "-q", "-F", "-b", block, *clusters,
                          # no thread that zeroes in the background of the measurement
                          "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"),
-                "xfs": ("mkfs.xfs", "-q", "-f", "-K", "-b", f"size={block}"),
+                "xfs": ("mkfs.xfs", "-q", "-f", "-K", "-b", f"size={block}", *stripes),
                 "btrfs": btrfs, "btrfs-csum": btrfs, "f2fs": ("mkfs.f2fs", "-q", "-f", "-t", "0")}[self.fs]
         # the last file system of the other kind must not be found again
         sh("wipefs", "-aq", node)

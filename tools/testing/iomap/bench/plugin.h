@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What plugin.c, which counts, and cache.c, which simulates caches, have in common. */
+/* What plugin.c, which counts, cache.c, which simulates caches, and lines.c have in common. */
 
 #include <inttypes.h>
 #include <stdbool.h>
