@@ -6,7 +6,7 @@ SHELL := /bin/bash
 T := tools/testing/iomap
 FLAVOUR ?= x86-bench
 
-.PHONY: help bench profile count test lint check matrix fuzz mutants coverage apply unapply root source kernel clean
+.PHONY: help bench profile count test lint check matrix litmus fuzz mutants coverage apply unapply root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -39,6 +39,9 @@ check: ## all static checks: these, the patches, the symbols, what must not comp
 
 matrix: ## do our parts compile for other machines and with other options?
 	@$T/matrix.sh
+
+litmus: ## do the protocols of the hand-over hold in the kernel's memory model? (HERD7=path, if herd7 is not in PATH)
+	@$T/litmus.sh
 
 fuzz: ## run random scripts on C and Rust and compare
 	@FUZZ_SECONDS="$(SECONDS)" $T/fuzz.sh
