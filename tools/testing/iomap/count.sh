@@ -25,7 +25,7 @@ set -euo pipefail
 what=${1:-bench}
 bench=/project/tools/testing/iomap/bench
 # What picks rows, how they are counted, and what makes a report of it.
-select=(--machine=qemu) options=() shard=() kind=$what smp=1 load=count.py disk=1048576
+select=(--machine=qemu) options=() shard=() kind=$what smp=1 load=count.py disk=786432
 # The plugin, its sources, and what it is told.
 plugin=count sources=("$bench"/{plugin,cache}.c) told=''
 case $what in
@@ -37,7 +37,7 @@ profile)
 	fi
 	;;
 budget)
-	select+=("--bs=512,4k,8k,16k") options=(--sides=rust --repeats=3) kind=count
+	select+=("--bs=512,4k,8k,16k") options=(--sides=rust --repeats=3 --window=0.03) kind=count
 	program=(budget.py "--budget=$bench/budget" ${WRITE:+--write})
 	;;
 ablate) select+=("--find=$4") options=("--sides=$3") kind=bench program=(ablate_report.py "--variant=$2") ;;

@@ -30,13 +30,13 @@ WARM = 0.02             # after fio's first I/O
 WINDOW = 0.05
 # With much of the file system in between, what has begun takes longer to end, and a checkpoint of the journal
 # comes now and then.
-SETTLE_JOURNAL, WINDOW_JOURNAL = 0.03, 0.2
+SETTLE_JOURNAL, WINDOW_JOURNAL = 0.03, 0.1
 # On a device that completes later each I/O takes some 20 us, and turning to the next interrupt takes QEMU as long
 # as 10,000 instructions.
 WINDOW_LATER = 0.03
 REPEATS = 3
 # A journal does not do the same for each I/O.
-REPEATS_JOURNAL = 9
+REPEATS_JOURNAL = 5
 
 
 # nopl 0x10c0d1(%rax,%rax), at which the plugin writes what it has counted.

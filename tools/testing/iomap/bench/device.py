@@ -32,7 +32,7 @@ import report
 LATENCY_SECONDS = 1
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 # The file, the space that is written into, and what a file system takes for itself.
-LEAST_BYTES = load.FILE_SIZE + load.UNWRITTEN_SIZE + 256 * load.MIB
+LEAST_BYTES = load.FILE_SIZE + load.UNWRITTEN_SIZE + 512 * load.MIB
 PROGRAMS = {"fio": "fio", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "wipefs": "util-linux",
             "blkid": "util-linux"}
 

@@ -25,11 +25,11 @@ CONFIGFS = Path("/sys/kernel/config")
 
 MIB = 1 << 20
 FILE_SIZE = 256 * MIB
-NULLB_MB = 1024
+NULLB_MB = 640
 # A turn into fallocated space must not come round to what it wrote itself.
-UNWRITTEN_SIZE = 512 * MIB
+UNWRITTEN_SIZE = 256 * MIB
 # A file of small extents takes a system call to make each of them, or one that is shared again takes them apart.
-SPLIT_SIZE, SPLIT = 64 * MIB, 8 << 10
+SPLIT_SIZE, SPLIT = 32 * MIB, 8 << 10
 HUGE_PAGES = 16
 NR_HUGE_PAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 START_TIMEOUT = 30
@@ -150,8 +150,9 @@ class Disks(dict[str, str]):
             (CONFIGFS / "nullb" / f"nullb_{last}").rmdir()
             del self[last]
         self[kind] = name = "ram0" if kind == "ram" else make_scsi() if kind == "scsi" else make_nullb(kind)
-        # Where nobody has written, a disk in memory has yet to allocate it.
-        fill(Path("/dev", name), int(Path("/sys/block", name, "size").read_text()) * 512)
+        # Where nobody has written, a disk in memory has yet to allocate it; scsi_debug does so at once.
+        if kind != "scsi":
+            fill(Path("/dev", name), int(Path("/sys/block", name, "size").read_text()) * 512)
         return name
 
 
@@ -161,12 +162,14 @@ class Stage:
     def __init__(self, key: rows.Stage, disks: Mapping[str, str]) -> None:
         kind, self.fs, self.bounce, self.block = key
         self.disk = disks[kind]
+        # scsi_debug is slow.
+        self.size = FILE_SIZE // 4 if kind == "scsi" else FILE_SIZE
         self.stable = queue(self.disk) / "stable_writes"
 
     def __enter__(self) -> Self:
         node = Path("/dev", self.disk)
         if self.fs == "raw":
-            fill(node, FILE_SIZE)
+            fill(node, self.size)
             self.path = node
             return self
         block = str(rows.SIZES[self.block])
@@ -176,8 +179,8 @@ class Stage:
         stripes = ("-d", "su=16k,sw=1,agcount=2", "-l", "size=64m") if scsi else ()
         btrfs = ("mkfs.btrfs", "-q", "-f", "-K")
         mkfs = {"ext4": ("mkfs.ext4", "-q", "-F", "-b", block, *clusters,
-                         # no thread that zeroes in the background of the measurement
-                         "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"),
+                         # The journal of a disk of 1 GiB, and no thread that zeroes in the background.
+                         "-J", "size=32", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"),
                 "xfs": ("mkfs.xfs", "-q", "-f", "-K", "-b", f"size={block}", *stripes),
                 "btrfs": btrfs, "btrfs-csum": btrfs, "f2fs": ("mkfs.f2fs", "-q", "-f", "-t", "0")}[self.fs]
         # the last file system of the other kind must not be found again
@@ -190,7 +193,7 @@ class Stage:
         options = "noatime,nodatacow" if self.fs == "btrfs" else "noatime"
         sh("mount", "-t", self.fs.partition("-")[0], "-o", options, node, MNT)
         self.path = MNT / "file"
-        fill(self.path, FILE_SIZE)
+        fill(self.path, self.size)
         os.sync()
         return self
 
@@ -207,7 +210,7 @@ class Target:
     """The file or device that a row does its I/O on, in the state that the row wants it in."""
 
     def __init__(self, row: Row, stage: Stage) -> None:
-        self.row, self.path, self.size, self.fd = row, stage.path, FILE_SIZE, -1
+        self.row, self.path, self.size, self.fd = row, stage.path, stage.size, -1
         # What the row does to each file of its own, and what it does not do to that of the stage.
         self.unwritten = "unwritten" in row.kind or row.kind == "nowait-append"
         self.split, self.cached, self.shared = (row.kind.startswith(what) for what in ("split", "cached", "reflinked"))
@@ -271,10 +274,10 @@ class Target:
         if self.own:
             self.path.unlink()
             self.other.unlink(missing_ok=True)
-            # XFS takes it apart in the background, and sooner if somebody asks for free space.
-            os.sync()
-            os.statvfs(MNT)
-            time.sleep(0.3)
+            # XFS takes files apart in the background, thousands of extents long. A freeze waits for that, and for
+            # the log.
+            sh("fsfreeze", "--freeze", MNT)
+            sh("fsfreeze", "--unfreeze", MNT)
 
 
 def one_job(row: Row, target: Target) -> list[str]:
