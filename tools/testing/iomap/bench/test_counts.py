@@ -236,7 +236,8 @@ class Budget(unittest.TestCase):
         self.assertEqual(sorted(figures), sorted(wanted))
         for row in bench_rows.all_rows("qemu"):
             if row.id in figures:
-                self.assertEqual(bool({"added", "total"} & figures[row.id].keys()), not budget.up_to_chance(row), row.id)
+                whole = bool({"added", "total"} & figures[row.id].keys())
+                self.assertEqual(whole, not budget.up_to_chance(row), row.id)
 
 
 class Find(unittest.TestCase):
