@@ -120,6 +120,7 @@
 
 use super::{
     handover::{
+        sleep_until,
         AtHandshake,
         Handshake, //
     },
@@ -627,7 +628,7 @@ impl<H: Started> InFlight<H> {
 /// Sleeps until the bio has ended.
 fn sleep(handshake: &Handshake, ctx: MaySleep) {
     if !handshake.wait(Task::current_raw().cast()) {
-        ctx.sleep_until(|| handshake.has_ended());
+        sleep_until(ctx, || handshake.has_ended());
     }
 }
 

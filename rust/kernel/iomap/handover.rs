@@ -5,8 +5,8 @@
 //! A submission and the bios it has sent run at the same time, and one of them completes the
 //! request: whoever is last. This module decides who that is. It holds all state that several CPUs
 //! change at the same time, and with it all memory ordering; [`super::request`] owns the memory and
-//! lets tasks sleep. It uses nothing but atomics, so that `tools/testing/iomap/host` compiles this
-//! very file and runs it through all its interleavings.
+//! knows the scheduler. It uses nothing but atomics, so that `tools/testing/iomap/host` compiles
+//! this very file and runs it through all its interleavings.
 //!
 //! # Several bios
 //!
@@ -44,6 +44,24 @@
 //! ```
 //!
 //! None of this sleeps or takes a lock, so it works in any context.
+//!
+//! # Sleeping and waking
+//!
+//! A task that waits sleeps in [`sleep_until`]; the bio that owns the request meanwhile returns it
+//! with [`hand_back_to`]. Each side writes one word and then looks at the other's, with a full
+//! barrier in between:
+//!
+//! ```text
+//!       sleep_until()                          hand_back_to()
+//!
+//!       state = uninterruptible                hand back
+//!       barrier                                barrier
+//!       handed back?                           state == uninterruptible?
+//!         if not: sleep                          if so: state = running, wake
+//! ```
+//!
+//! So at least one of them sees what the other wrote: the task does not sleep, or it is woken. The
+//! barriers and the state are the scheduler's ([`Sleeper`], [`Waiter`]); the order is decided here.
 //!
 //! # Ordering
 //!
@@ -306,4 +324,65 @@ impl Handshake {
         // ORDERING: Pairs with the acquire in `has_ended`.
         self.0.store(ENDED, Release);
     }
+}
+
+/// The states that a task has while it waits.
+pub(super) enum TaskState {
+    /// It runs, or is about to (`TASK_RUNNING`).
+    Running,
+    /// It stops when it calls the scheduler, until it is woken (`TASK_UNINTERRUPTIBLE`).
+    Uninterruptible,
+}
+
+/// The current task, which waits.
+pub(super) trait Sleeper {
+    /// Sets the state of the task. A full barrier follows (`set_current_state()`).
+    fn set_state(&self, state: TaskState);
+
+    /// Sets the state of the task, without a barrier (`__set_current_state()`).
+    fn set_state_relaxed(&self, state: TaskState);
+
+    /// Sleeps, unless the task is [`TaskState::Running`] or until it is woken.
+    fn schedule(&self);
+}
+
+/// Another task, which waits.
+pub(super) trait Waiter {
+    /// As long as this exists, so does the task.
+    type Alive;
+
+    /// Keeps the task, which may be gone once it has seen that its wait is over.
+    fn keep(&self) -> Self::Alive;
+
+    /// Makes the task [`TaskState::Running`] if it is not, and lets go of it. A full barrier comes
+    /// before the look at its state (`wake_up_process()`).
+    fn wake(&self, alive: Self::Alive);
+}
+
+/// Sleeps until `is_done`.
+///
+/// The task may be woken too early. Whoever makes the condition true wakes it afterwards.
+#[inline(always)]
+pub(super) fn sleep_until(task: impl Sleeper, is_done: impl Fn() -> bool) {
+    loop {
+        // ORDERING: The barrier pairs with the one in `Waiter::wake`: if we do not see that it is
+        // done, whoever does it sees that we are about to sleep.
+        task.set_state(TaskState::Uninterruptible);
+        if is_done() {
+            break;
+        }
+        task.schedule();
+    }
+    // ORDERING: None needed: a wake-up that comes now sets the same state.
+    task.set_state_relaxed(TaskState::Running);
+}
+
+/// Calls `hand_back`, which ends the wait of `task`, and wakes the task.
+#[inline(always)]
+pub(super) fn hand_back_to(task: impl Waiter, hand_back: impl FnOnce()) {
+    // The task may see that the request is its own, go on and exit before it is woken.
+    let alive = task.keep();
+    hand_back();
+    // ORDERING: The barrier pairs with the one in `Sleeper::set_state`.
+    task.wake(alive);
 }

@@ -108,9 +108,14 @@
 use super::{
     bio::Buffers,
     handover::{
+        hand_back_to,
+        sleep_until,
         AtEnd,
         AtSeal,
-        Protocol, //
+        Protocol,
+        Sleeper,
+        TaskState,
+        Waiter, //
     },
     kiocb::{
         BusyIocb,
@@ -525,7 +530,62 @@ unsafe fn sleep(protocol: &Protocol, polled: Option<*mut bindings::kiocb>, ctx: 
             }
         }
     }
-    ctx.sleep_until(|| protocol.is_handed_back());
+    sleep_until(ctx, || protocol.is_handed_back());
+}
+
+/// The value in C.
+#[inline(always)]
+fn raw(state: TaskState) -> c_uint {
+    match state {
+        TaskState::Running => bindings::TASK_RUNNING,
+        TaskState::Uninterruptible => bindings::TASK_UNINTERRUPTIBLE,
+    }
+}
+
+/// The current task sleeps uninterruptibly, and accounted as I/O wait.
+impl Sleeper for MaySleep {
+    #[inline(always)]
+    fn set_state(&self, state: TaskState) {
+        // SAFETY: `sleep_until` sets the state back.
+        unsafe { bindings::set_current_state(raw(state)) };
+    }
+
+    #[inline(always)]
+    fn set_state_relaxed(&self, state: TaskState) {
+        // SAFETY: As above.
+        unsafe { bindings::__set_current_state(raw(state)) };
+    }
+
+    #[inline(always)]
+    fn schedule(&self) {
+        // SAFETY: The context may sleep.
+        unsafe { bindings::blk_io_schedule() };
+    }
+}
+
+/// A task that waits for a request.
+///
+/// # Invariants
+///
+/// The task waits until it is handed the request.
+struct Waiting(*mut bindings::task_struct);
+
+impl Waiter for Waiting {
+    /// A task that exits is freed after a grace period.
+    type Alive = rcu::Guard;
+
+    #[inline(always)]
+    fn keep(&self) -> rcu::Guard {
+        rcu::read_lock()
+    }
+
+    #[inline(always)]
+    fn wake(&self, alive: rcu::Guard) {
+        // SAFETY: By the invariants the task was there when the read-side section began, which was
+        // before the hand-back. If it has exited since, being woken is harmless.
+        unsafe { bindings::blk_wake_io_task(self.0) };
+        drop(alive);
+    }
 }
 
 /// Hands a request back to the task that waits for it, and wakes the task (`blk_wake_io_task()`).
@@ -536,13 +596,8 @@ unsafe fn sleep(protocol: &Protocol, polled: Option<*mut bindings::kiocb>, ctx: 
 #[doc(alias = "blk_wake_io_task")]
 #[cold]
 pub(super) unsafe fn wake(task: *mut c_void, hand_back: impl FnOnce()) {
-    // The task may see that the request is its own, go on and exit before it is woken. It is freed
-    // after a grace period, so that being woken then is harmless.
-    let guard = rcu::read_lock();
-    hand_back();
-    // SAFETY: The task was there when the read-side section began, as it was waiting.
-    unsafe { bindings::blk_wake_io_task(task.cast()) };
-    drop(guard);
+    // INVARIANT: Required of the caller.
+    hand_back_to(Waiting(task.cast()), hand_back);
 }
 
 /// The reference of one bio in flight, which travels in `bi_private`.

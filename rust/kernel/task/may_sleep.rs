@@ -9,7 +9,6 @@
 //! C header: [`include/linux/kernel.h`](srctree/include/linux/kernel.h).
 
 use crate::{
-    bindings,
     fs::Kiocb,
     types::NotThreadSafe, //
 };
@@ -72,25 +71,6 @@ impl MaySleep {
         #[cfg(CONFIG_DEBUG_ATOMIC_SLEEP)]
         super::might_sleep();
         Self(NotThreadSafe)
-    }
-
-    /// Sleeps, uninterruptibly and accounted as I/O wait, until `is_done` (`blk_io_schedule()`).
-    ///
-    /// Whoever makes the condition true must wake this task afterwards. The task checks the
-    /// condition after it has set its state, so a wake-up in between is not lost.
-    #[doc(alias = "blk_io_schedule")]
-    pub(crate) fn sleep_until(self, is_done: impl Fn() -> bool) {
-        loop {
-            // SAFETY: The state is set back below.
-            unsafe { bindings::set_current_state(bindings::TASK_UNINTERRUPTIBLE) };
-            if is_done() {
-                break;
-            }
-            // SAFETY: The context may sleep.
-            unsafe { bindings::blk_io_schedule() };
-        }
-        // SAFETY: Always safe for the current task.
-        unsafe { bindings::__set_current_state(bindings::TASK_RUNNING) };
     }
 
     /// Takes the proof from the kiocb of a file operation that is being served.

@@ -70,7 +70,9 @@ for t; do
 		failed=1
 		names=$(sed -n "s/^test $tests\(.*\) \.\.\. FAILED.*/\1/p" "$log.$t" | paste -sd ' ')
 		[ -n "$names" ] || names=$(sed -n "s/^test $tests\([a-z_0-9]*\) .*/\1/p" "$log.$t" | tail -n 1)
-		said=$(grep -aA 1 -m 1 'panicked at' "$log.$t" | tail -n 1 || :)
+		# Tests that are meant to panic are among the successes, which come first.
+		said=$(sed -n '/^failures:$/,$p' "$log.$t" | grep -aA 1 -m 1 'panicked at' | tail -n 1 || :)
+		[ -n "$said" ] || said=$(grep -aA 1 -m 1 'panicked at' "$log.$t" | tail -n 1 || :)
 		[ $status -ne 124 ] || said="no end after $minutes minutes"
 		echo "FAIL host-$t: ${names:-no test ran}: ${said:-cargo ended with status $status}"
 	fi

@@ -16,6 +16,7 @@ mod handover;
 
 mod models;
 mod properties;
+mod task;
 
 /// The parts of `kernel::sync` that the tests need.
 mod sync {

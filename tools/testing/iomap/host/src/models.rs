@@ -6,17 +6,28 @@
 //! observes: `loom` reports an access as a data race unless it is ordered with every conflicting
 //! access. Each model is executed exhaustively, without a limit on preemption.
 
-use crate::handover::{
-    AtEnd,
-    AtHandshake,
-    AtSeal,
-    Handshake,
-    Protocol, //
+use crate::{
+    handover::{
+        hand_back_to,
+        sleep_until,
+        AtEnd,
+        AtHandshake,
+        AtSeal,
+        Handshake,
+        Protocol, //
+    },
+    task::Task, //
 };
 use loom::{
     cell::UnsafeCell,
     model::Builder,
-    sync::Notify,
+    sync::atomic::{
+        AtomicBool,
+        Ordering::{
+            Acquire,
+            Release, //
+        },
+    },
     thread, //
 };
 use std::{
@@ -51,20 +62,43 @@ enum Wait {
     Sleeps,
 }
 
-/// The waiting task, a pointer for comparison only.
-fn task() -> *mut c_void {
-    ptr::without_provenance_mut(0x1000)
-}
-
-/// Waits like a submitter.
-fn wait_until(wait: Wait, wakeup: &Notify, is_over: impl Fn() -> bool) {
-    while !is_over() {
-        match wait {
+impl Wait {
+    /// Waits like a submitter.
+    fn until(self, task: &Task, is_over: impl Fn() -> bool) {
+        match self {
             Wait::No => panic!("waits although it should not"),
-            Wait::Looks => thread::yield_now(),
-            Wait::Sleeps => wakeup.wait(),
+            Wait::Looks => {
+                while !is_over() {
+                    thread::yield_now();
+                }
+            }
+            Wait::Sleeps => sleep_until(task, is_over),
         }
     }
+
+    /// Ends the wait like a bio.
+    fn end(self, task: &Task, hand_back: impl FnOnce()) {
+        match self {
+            Wait::No => panic!("left to nobody"),
+            // There is nobody to wake, and the barriers would hide that an ordering is missing.
+            Wait::Looks => hand_back(),
+            Wait::Sleeps => hand_back_to(task, hand_back),
+        }
+    }
+
+    /// The largest number of bios. A sleeper meets only the last one, and has many more orders.
+    fn most_bios(self) -> usize {
+        if self == Wait::Sleeps {
+            2
+        } else {
+            BIOS
+        }
+    }
+}
+
+/// The name of the task that waits, a pointer for comparison only.
+fn task() -> *mut c_void {
+    ptr::without_provenance_mut(0x1000)
 }
 
 /// Memory whose accesses `loom` observes.
@@ -144,8 +178,8 @@ struct Request {
     sealed: Observed<Sealed>,
     /// Written by the end of each bio.
     ended: [Observed<bool>; BIOS],
-    /// Wakes the task. It may be used after the request is freed, because the task outlives it.
-    wakeup: Notify,
+    /// The submitter. It may be woken after the request is freed.
+    task: Task,
     notes: Mutex<Notes>,
 }
 
@@ -156,7 +190,7 @@ impl Request {
             protocol: ManuallyDrop::new(Protocol::new()),
             sealed: Observed::default(),
             ended: Default::default(),
-            wakeup: Notify::new(),
+            task: Task::new(true),
             notes: Mutex::default(),
         };
         Arc::new(request).submit();
@@ -188,10 +222,9 @@ impl Request {
                 self.complete(1);
             }
             AtEnd::Awaited(waiter) => {
-                assert_ne!(self.case.wait, Wait::No, "left to nobody");
                 assert_eq!(waiter, task());
-                self.protocol.hand_back();
-                self.wakeup.notify();
+                let hand_back = || self.protocol.hand_back();
+                self.case.wait.end(&self.task, hand_back);
             }
         }
     }
@@ -223,11 +256,13 @@ impl Request {
             AtSeal::Request => self.complete(0),
             AtSeal::Nothing => assert_eq!(case.wait, Wait::No, "nobody waits for it"),
             AtSeal::Waiting => {
-                wait_until(case.wait, &self.wakeup, || self.protocol.is_handed_back());
+                case.wait
+                    .until(&self.task, || self.protocol.is_handed_back());
                 self.complete(1);
             }
         }
 
+        self.task.exit();
         for thread in threads {
             thread.join().unwrap();
         }
@@ -314,7 +349,7 @@ where
 }
 
 fn explore_any_number_of_bios(wait: Wait) {
-    let cases = (0..=BIOS).map(|bios| Case {
+    let cases = (0..=wait.most_bios()).map(|bios| Case {
         bios,
         wait,
         ..Case::default()
@@ -334,7 +369,7 @@ fn waiter_gets_it_back() {
     explore_any_number_of_bios(Wait::Looks);
 }
 
-/// The same, and no wakeup is lost.
+/// The same, and no wake-up is lost.
 #[test]
 fn waiter_is_woken() {
     explore_any_number_of_bios(Wait::Sleeps);
@@ -345,7 +380,7 @@ fn waiter_is_woken() {
 fn ends_within_submission() {
     let mut cases = Vec::new();
     for wait in [Wait::No, Wait::Looks, Wait::Sleeps] {
-        for bios in 1..=BIOS {
+        for bios in 1..=wait.most_bios() {
             for within in 1..1 << bios {
                 cases.push(Case {
                     bios,
@@ -394,7 +429,7 @@ struct Single {
     /// Written by the end of the bio, and by the submission after it has submitted the bio.
     ended: Observed<bool>,
     submitted: Observed<bool>,
-    wakeup: Notify,
+    task: Task,
     owners: AtomicUsize,
 }
 
@@ -406,7 +441,7 @@ impl Single {
             handshake: ManuallyDrop::new(Handshake::new()),
             ended: Observed::default(),
             submitted: Observed::default(),
-            wakeup: Notify::new(),
+            task: Task::new(true),
             owners: AtomicUsize::new(0),
         };
         Arc::new(single).submit(within);
@@ -422,10 +457,8 @@ impl Single {
             }
             AtHandshake::Nothing => {}
             AtHandshake::Awaited(waiter) => {
-                assert_ne!(self.wait, Wait::No, "left to nobody");
                 assert_eq!(waiter, task());
-                self.handshake.hand_back();
-                self.wakeup.notify();
+                self.wait.end(&self.task, || self.handshake.hand_back());
             }
         }
     }
@@ -444,13 +477,14 @@ impl Single {
             self.handshake.leave()
         } else {
             if !self.handshake.has_ended() && !self.handshake.wait(task()) {
-                wait_until(self.wait, &self.wakeup, || self.handshake.has_ended());
+                self.wait.until(&self.task, || self.handshake.has_ended());
             }
             true
         };
         if ended {
             self.complete();
         }
+        self.task.exit();
         if let Some(thread) = thread {
             thread.join().unwrap();
         }
@@ -474,4 +508,37 @@ fn handshakes() {
     let waits = [Wait::No, Wait::Looks, Wait::Sleeps];
     let cases = waits.map(|wait| [false, true].map(|within| (wait, within)));
     explore(cases.into_iter().flatten(), Single::model);
+}
+
+/// A wait alone, for another thread, which perhaps wakes the task for another reason before.
+fn wait_for_another((woken_before, fenced): (bool, bool)) {
+    let task = Arc::new(Task::new(fenced));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let other = thread::spawn({
+        let (task, is_over) = (task.clone(), is_over.clone());
+        move || {
+            if woken_before {
+                task.wake_up();
+            }
+            hand_back_to(&*task, || is_over.store(true, Release));
+        }
+    });
+    let is_over = || is_over.load(Acquire);
+    sleep_until(&*task, is_over);
+    assert!(is_over(), "woken too early");
+    task.exit();
+    other.join().unwrap();
+}
+
+/// Whatever wakes a task, it sleeps until its wait is over.
+#[test]
+fn sleeps_until() {
+    explore([(false, true), (true, true)], wait_for_another);
+}
+
+/// If who wakes the task has no barrier, a wake-up is lost, and `loom` finds it.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn waking_needs_a_barrier() {
+    explore([(false, false)], wait_for_another);
 }
