@@ -132,6 +132,8 @@ impl GivenAway for SimpleRead {
 impl Header for SimpleRead {
     type Ops = ();
 
+    const KEEPS_PAGES: bool = true;
+
     fn punted(mut request: Single<Self>, ctx: MaySleep) {
         request.parts().0.clear_polled_bio();
         let (iocb, ret) = settle_simple(request, ctx);

@@ -178,6 +178,10 @@ pub trait Header: Send + Sized + 'static {
     /// The callbacks of the file system for the request.
     type Ops: Send + 'static;
 
+    /// Whether the pages are given back together with the bio, when the request is completed, and
+    /// not when the bio ends.
+    const KEEPS_PAGES: bool = false;
+
     /// The request runs on the work queue that it was punted to. This owns it and completes it.
     fn punted(request: Single<Self>, ctx: MaySleep);
 }
@@ -638,8 +642,8 @@ fn sleep(handshake: &Handshake, ctx: MaySleep) {
 ///
 /// # Invariants
 ///
-/// `bio` has ended, its pages were given back, and it belongs to this value; it is from a
-/// `HeaderSet<H>` and its header is initialised.
+/// `bio` has ended, and belongs to this value; its pages were given back unless the request keeps
+/// them. It is from a `HeaderSet<H>` and its header is initialised.
 #[must_use = "a dropped request is never completed"]
 pub struct Single<H: Header> {
     bio: *mut bindings::bio,
@@ -705,8 +709,12 @@ impl<H: Header> Single<H> {
                 (*pad).header.assume_init_read(),
             )
         };
-        // INVARIANT: Ours.
-        (iocb, header, Emptied(bio))
+        let pages = H::KEEPS_PAGES.then(|| {
+            // SAFETY: As above.
+            unsafe { (*pad).pages }
+        });
+        // INVARIANT: Ours, and the pages were given back unless `KEEPS_PAGES`.
+        (iocb, header, Emptied { bio, pages })
     }
 
     /// Lets [`Header::punted`] go on with the request on the queue of the super block, or on the
@@ -714,35 +722,58 @@ impl<H: Header> Single<H> {
     #[doc(alias = "queue_work")]
     #[cold]
     pub fn punt(self) {
-        Punted::<H, false>(self).punt();
+        Punted(self).punt();
     }
 }
 
-/// A bio that is not needed any more. Dropping this puts it (`bio_put()`).
+/// A bio that is not needed any more. Dropping this puts it (`bio_put()`), with its pages if they
+/// were kept.
 ///
 /// # Invariants
 ///
-/// The bio is valid and belongs to this value.
+/// The bio has ended and belongs to this value. Its pages are still to be given back if there are
+/// `pages`.
 #[doc(alias = "bio_put")]
-pub struct Emptied(*mut bindings::bio);
+pub struct Emptied {
+    bio: *mut bindings::bio,
+    pages: Option<Pages>,
+}
 
 impl Drop for Emptied {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: By the invariants.
-        unsafe { bindings::bio_put(self.0) };
+        unsafe {
+            match self.pages {
+                Some(pages) => bio::put_with_pages(self.bio, pages),
+                None => bindings::bio_put(self.bio),
+            }
+        }
     }
 }
 
-/// A request on its way to a work queue. If `HELD`, the pages of its bio are still to be given
-/// back.
-struct Punted<H: Header, const HELD: bool>(Single<H>);
+/// A request on its way to a work queue.
+struct Punted<H: Header>(Single<H>);
 
-impl<H: Header, const HELD: bool> Puntable for Punted<H, HELD> {
+impl<H: Header> Puntable for Punted<H> {
     fn queue(&self) -> Option<DioDoneWq<'_>> {
         // SAFETY: As in `Single::header`.
         let iocb = unsafe { (*pad::<H>(self.0.bio)).iocb.assume_init_ref() };
         iocb.inode().dio_done_wq()
+    }
+}
+
+/// Gives back the pages of a bio that has ended, unless its request keeps them.
+///
+/// # Safety
+///
+/// `bio` must have ended, be from a `HeaderSet<H>`, and belong to the caller. Once for a bio.
+#[inline(always)]
+unsafe fn give_back_unless_kept<H: Header>(bio: *mut bindings::bio) {
+    if !H::KEEPS_PAGES {
+        // SAFETY: Required of the caller. What becomes of the pages was written before the bio was
+        // submitted.
+        unsafe { bio::give_back_pages(bio, (*pad::<H>(bio)).pages) };
     }
 }
 
@@ -755,13 +786,14 @@ impl<H: Header, const HELD: bool> Puntable for Punted<H, HELD> {
 unsafe extern "C" fn end_given<H: GivenAway>(bio: *mut bindings::bio) {
     // SAFETY: The bio has ended and is given back.
     if unsafe { (*bio).bi_status } != 0 {
-        // INVARIANT: The bio has ended; its header was written before it was submitted. Its pages are
-        // given back by the worker before the request is seen.
-        let request = Single {
+        // SAFETY: As there, and what becomes of its pages was written before it was submitted.
+        unsafe { give_back_unless_kept::<H>(bio) };
+        // INVARIANT: The bio has ended; its header was written before it was submitted.
+        let request = Single::<H> {
             bio,
             _header: PhantomData,
         };
-        return Punted::<H, true>(request).punt();
+        return request.punt();
     }
     let pad = pad::<H>(bio);
     // SAFETY: Both were written before the bio was submitted, and are read once.
@@ -786,7 +818,7 @@ unsafe extern "C" fn end_started<H: Started>(bio: *mut bindings::bio) {
     let pad = pad::<H>(bio);
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
     // was submitted, and is not changed.
-    unsafe { bio::give_back_pages(bio, (*pad).pages) };
+    unsafe { give_back_unless_kept::<H>(bio) };
     // SAFETY: The submission has not been told that the bio has ended.
     match unsafe { (*pad).handshake.end() } {
         // INVARIANT: The bio has ended, its pages were given back just now, and the submission has
@@ -810,7 +842,7 @@ unsafe extern "C" fn end_started<H: Started>(bio: *mut bindings::bio) {
 unsafe extern "C" fn end_awaited<H: Header>(bio: *mut bindings::bio) {
     let pad = pad::<H>(bio);
     // SAFETY: As in `end_started`.
-    unsafe { bio::give_back_pages(bio, (*pad).pages) };
+    unsafe { give_back_unless_kept::<H>(bio) };
     // SAFETY: The submission has not been told that the bio has ended.
     match unsafe { (*pad).handshake.end() } {
         // Nobody leaves such a request.
@@ -826,7 +858,7 @@ static WORK_NAME: &CStr = c"iomap_dio_single";
 
 // SAFETY: The `work_struct` is part of the front pad, which `__enqueue` gives up and which stays
 // as it is until the work function takes it back.
-unsafe impl<H: Header, const HELD: bool> RawWorkItem<0> for Punted<H, HELD> {
+unsafe impl<H: Header> RawWorkItem<0> for Punted<H> {
     type EnqueueOutput = ();
 
     unsafe fn __enqueue<F>(self, queue_work_on: F)
@@ -840,7 +872,7 @@ unsafe impl<H: Header, const HELD: bool> RawWorkItem<0> for Punted<H, HELD> {
         unsafe {
             bindings::init_work_with_key(
                 work,
-                Some(run::<H, HELD>),
+                Some(run::<H>),
                 false,
                 WORK_NAME.as_char_ptr(),
                 static_lock_class!().as_ptr(),
@@ -857,15 +889,11 @@ unsafe impl<H: Header, const HELD: bool> RawWorkItem<0> for Punted<H, HELD> {
 ///
 /// `work` must be the field of a front pad that was given up in `__enqueue`.
 #[doc(alias = "work_func_t")]
-unsafe extern "C" fn run<H: Header, const HELD: bool>(work: *mut bindings::work_struct) {
+unsafe extern "C" fn run<H: Header>(work: *mut bindings::work_struct) {
     let work = Opaque::cast_from(work);
     // SAFETY: The work item is the field of a front pad.
     let pad: *const Pad<H> = unsafe { crate::container_of!(work, Pad<H>, work) };
     let bio = pad.cast_mut().wrapping_add(1).cast();
-    if HELD {
-        // SAFETY: The bio has ended; what becomes of its pages was written before it was submitted.
-        unsafe { bio::give_back_pages(bio, (*pad).pages) };
-    }
     // INVARIANT: The request that `__enqueue` gave up.
     let request = Single {
         bio,
