@@ -132,7 +132,7 @@ impl MiscDevice for RustBioRead {
     }
 
     fn write_iter(mut kiocb: Kiocb<'_, Self::Ptr>, iov: &mut IovIterSource<'_>) -> Result<usize> {
-        let ctx = MaySleep::from_kiocb(&kiocb);
+        let ctx = MaySleep::from_kiocb(&mut kiocb);
         let me = kiocb.file();
 
         let len = iov.len();

@@ -77,12 +77,12 @@ impl MaySleep {
     ///
     /// A driver or a file system gets a [`Kiocb`] for the duration of its `read_iter` or
     /// `write_iter`, and the kernel calls those only in process context without spin locks. Direct
-    /// I/O carries a kiocb into interrupts as well, but as a [`BusyIocb`], which does not give
-    /// access to its [`Kiocb`].
+    /// I/O carries a kiocb into interrupts as well, but as an [`Iocb`], which lends its [`Kiocb`]
+    /// shared and never exclusively.
     ///
-    /// [`BusyIocb`]: crate::iomap::kiocb::BusyIocb
+    /// [`Iocb`]: crate::iomap::kiocb::Iocb
     #[inline]
-    pub fn from_kiocb<T>(_kiocb: &Kiocb<'_, T>) -> Self {
+    pub fn from_kiocb<T>(_kiocb: &mut Kiocb<'_, T>) -> Self {
         // INVARIANT: The operation that the kiocb was borrowed for has not returned, and the value
         // stays on its thread.
         Self::checked()

@@ -56,6 +56,16 @@ pub fn submit<H: Started>(bio: Unsubmitted<H>, header: H) {
     let _flight = bio.start(header); //~ E0061 argument
 }
 
+/// A kiocb whose bios end in an interrupt is no proof (N1).
+pub fn proof<O>(iocb: &mut BusyIocb<O>) {
+    let _ctx = MaySleep::from_kiocb::<()>(iocb); //~ E0596 mutable
+}
+
+/// Nor is one that is completed.
+pub fn proof_when_done(iocb: &mut DoneIocb) {
+    let _ctx = MaySleep::from_kiocb::<()>(iocb); //~ E0596 mutable
+}
+
 /// Dropping cached pages may wait for writeback.
 pub fn drop_pages<O>(iocb: &BusyIocb<O>) {
     iocb.invalidate_written(1); //~ E0061 argument
