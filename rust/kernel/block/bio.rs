@@ -105,7 +105,8 @@ use super::{
         BlockDevice,
         OpenBlockDevice, //
     },
-    buffer::Buffer, //
+    buffer::Buffer,
+    SECTOR_SHIFT, //
 };
 use crate::{
     alloc::flags::GFP_KERNEL,
@@ -674,8 +675,8 @@ impl<P: EndIo> Bio<Owned<P>> {
     /// Submit a bio before you build the next one: they share a small reserve of bios, and a task
     /// that holds two may wait for itself when memory is short.
     ///
-    /// Fails with `EINVAL` if the device cannot transfer to a buffer of this size, and with
-    /// `ENOMEM` if there is no memory. An address that the device does not have fails the bio, not
+    /// Fails with `EINVAL` if the transfer is not of whole logical blocks or the device cannot
+    /// transfer to a buffer of this size, and with `ENOMEM` if there is no memory. An address that the device does not have fails the bio, not
     /// this function.
     #[doc(alias = "REQ_OP_READ")]
     pub fn read(
@@ -686,7 +687,12 @@ impl<P: EndIo> Bio<Owned<P>> {
         ctx: MaySleep,
     ) -> Result<Self> {
         // CAST: Widening. A buffer is aligned to its size.
-        if buffer.len() & bdev.dma_alignment_mask() as usize != 0 {
+        let len = buffer.len() as u64;
+        // Drivers that take bios themselves, such as zram, transfer whole blocks whatever they are
+        // asked for, beyond the end of a smaller buffer.
+        let blocks = u64::from(bdev.logical_block_size().wrapping_sub(1));
+        let is_whole = (sector.wrapping_shl(SECTOR_SHIFT) | len) & blocks == 0;
+        if !is_whole || len & u64::from(bdev.dma_alignment_mask()) != 0 {
             return Err(EINVAL);
         }
         let mut flight = KBox::new(
