@@ -521,10 +521,15 @@ unsafe fn sleep(protocol: &Protocol, polled: Option<*mut bindings::kiocb>, ctx: 
     if let Some(iocb) = polled {
         while !protocol.is_handed_back() {
             // SAFETY: The request is not over, so its kiocb is valid. What that says of a bio is checked
-            // under RCU. The context may sleep, and the state is set back when the time is over.
+            // under RCU.
+            unsafe { bindings::iocb_bio_iopoll(iocb, ptr::null_mut(), bindings::BLK_POLL_ONESHOT) };
+            if protocol.is_handed_back() {
+                return;
+            }
+            // Not at once again: other bios may need this processor to end.
+            //
+            // SAFETY: The context may sleep, and the state is set back when the time is over.
             unsafe {
-                bindings::iocb_bio_iopoll(iocb, ptr::null_mut(), 0);
-                // Not at once again: other bios may need this processor to end.
                 bindings::set_current_state(bindings::TASK_UNINTERRUPTIBLE);
                 bindings::io_schedule_timeout(1);
             }
