@@ -34,6 +34,8 @@ SETTLE_JOURNAL, WINDOW_JOURNAL = 0.03, 0.1
 # On a device that completes later each I/O takes some 20 us, and turning to the next interrupt takes QEMU as long
 # as 10,000 instructions.
 WINDOW_LATER = 0.03
+# Of 1M there are 100 in 0.05 s, of which one more or less at an end is as much as what file systems add.
+WINDOW_LARGE = 0.3
 REPEATS = 3
 # A journal does not do the same for each I/O.
 REPEATS_JOURNAL = 5
@@ -81,7 +83,8 @@ def measure(row: Row, stage: load.Stage, mark: Marks, sides: list[str], args: ar
     For appending, every window has a new file and a new fio, and so begins where the
     others do; else all share one.
     """
-    seconds = args.window or (WINDOW_LATER if row.on else WINDOW_JOURNAL if row.journal else WINDOW)
+    seconds = args.window or (WINDOW_LATER if row.on else WINDOW_JOURNAL if row.journal
+                              else WINDOW_LARGE if row.bytes >= 1 << 20 else WINDOW)
     repeats = args.repeats or (REPEATS_JOURNAL if row.journal and not row.on else REPEATS)
     turns = [impl for repeat in range(repeats) for impl in (sides if repeat % 2 == 0 else sides[::-1])]
     windows: list[dict[str, Any]] = []
