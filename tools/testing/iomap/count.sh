@@ -37,7 +37,7 @@ profile)
 	fi
 	;;
 budget)
-	select+=("--bs=512,4k,8k,16k") options=(--sides=rust --repeats=3 --window=0.025) kind=count
+	select+=("--bs=512,4k,8k,16k") options=(--sides=rust --repeats=3 --window=0.03) kind=count
 	program=(budget.py "--budget=$bench/budget" ${WRITE:+--write})
 	;;
 ablate) select+=("--find=$4") options=("--sides=$3") kind=bench program=(ablate_report.py "--variant=$2") ;;
