@@ -676,8 +676,8 @@ impl<P: EndIo> Bio<Owned<P>> {
     /// that holds two may wait for itself when memory is short.
     ///
     /// Fails with `EINVAL` if the transfer is not of whole logical blocks or the device cannot
-    /// transfer to a buffer of this size, and with `ENOMEM` if there is no memory. An address that the device does not have fails the bio, not
-    /// this function.
+    /// transfer to a buffer of this size, and with `ENOMEM` if there is no memory. An address that
+    /// the device does not have fails the bio, not this function.
     #[doc(alias = "REQ_OP_READ")]
     pub fn read(
         bdev: &OpenBlockDevice,
@@ -686,10 +686,10 @@ impl<P: EndIo> Bio<Owned<P>> {
         private: P,
         ctx: MaySleep,
     ) -> Result<Self> {
-        // CAST: Widening. A buffer is aligned to its size.
+        // CAST: Widening.
         let len = buffer.len() as u64;
         // Drivers that take bios themselves, such as zram, transfer whole blocks whatever they are
-        // asked for, beyond the end of a smaller buffer.
+        // asked for, beyond the end of a smaller buffer. A buffer is aligned to its size.
         let blocks = u64::from(bdev.logical_block_size().wrapping_sub(1));
         let is_whole = (sector.wrapping_shl(SECTOR_SHIFT) | len) & blocks == 0;
         if !is_whole || len & u64::from(bdev.dma_alignment_mask()) != 0 {

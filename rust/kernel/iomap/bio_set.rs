@@ -821,8 +821,8 @@ unsafe extern "C" fn end_started<H: Started>(bio: *mut bindings::bio) {
     unsafe { give_back_unless_kept::<H>(bio) };
     // SAFETY: The submission has not been told that the bio has ended.
     match unsafe { (*pad).handshake.end() } {
-        // INVARIANT: The bio has ended, its pages were given back just now, and the submission has
-        // left; the header was written before.
+        // INVARIANT: The bio has ended, its pages were given back just now unless they are kept, and
+        // the submission has left; the header was written before.
         AtHandshake::Request => H::ended(Single {
             bio,
             _header: PhantomData,
