@@ -305,7 +305,9 @@ pub(crate) unsafe fn result(bio: *const bindings::bio) -> Result {
         return Ok(());
     }
     // SAFETY: Any status may be asked for.
-    to_result(unsafe { bindings::blk_status_to_errno(status) })
+    Err(Error::from_errno(unsafe {
+        bindings::blk_status_to_errno(status)
+    }))
 }
 
 /// Unpins the pages of a bio if they are pinned (`bio_release_pages(bio, false)`).
