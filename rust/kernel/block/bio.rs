@@ -492,6 +492,7 @@ impl Bio<Empty> {
     ///
     /// `set` must be valid until the bio is put.
     #[doc(alias = "bio_alloc_bioset")]
+    #[inline]
     pub(crate) unsafe fn alloc(
         bdev: &BlockDevice,
         vecs: u16,
@@ -551,6 +552,7 @@ impl Bio<Empty> {
     /// Fails with `EFAULT` if the memory cannot be accessed, and with `ENOMEM`. The bio is put
     /// then, and `memory` goes back to where it was.
     #[doc(alias = "bio_iov_iter_bounce")]
+    #[inline]
     pub fn bounce(
         self,
         memory: &mut IovIter<'_>,

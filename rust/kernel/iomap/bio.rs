@@ -240,6 +240,7 @@ impl<'a> Template<'a> {
     ///
     /// `memory` moves on by the size of the bio, which may be less than `max`. Fails as
     /// [`Bio::pin`] does, and with `EINVAL` if the mapping is for the other direction.
+    #[inline]
     pub fn pin(
         &self,
         iocb: &BusyIocb<DioOps>,
@@ -258,6 +259,7 @@ impl<'a> Template<'a> {
     ///
     /// `memory` moves on by the size of the bio, which may be less than `max`. Fails as
     /// [`Bio::bounce`] does, and with `EINVAL` if the mapping is for the other direction.
+    #[inline]
     pub fn bounce(
         &self,
         iocb: &BusyIocb<DioOps>,

@@ -251,6 +251,7 @@ impl<'a> IovIter<'a> {
     /// A read needs one more, for the bounce buffer itself, which comes before the pages it is
     /// copied to.
     #[doc(alias = "bio_iov_bounce_nr_vecs")]
+    #[inline]
     pub(crate) fn bounce_vecs(&mut self) -> u16 {
         if self.is_source() {
             pages(self.as_raw(), bindings::BIO_MAX_VECS)
