@@ -829,7 +829,7 @@ unsafe extern "C" fn end_started<H: Started>(bio: *mut bindings::bio) {
         }),
         AtHandshake::Nothing => {}
         // SAFETY: The request is there until we hand it back, and the task until then.
-        AtHandshake::Awaited(task) => unsafe { wake(task, || (*pad).handshake.hand_back()) },
+        AtHandshake::Awaited(task) => unsafe { wake(task, move || (*pad).handshake.hand_back()) },
     }
 }
 
@@ -848,7 +848,7 @@ unsafe extern "C" fn end_awaited<H: Header>(bio: *mut bindings::bio) {
         // Nobody leaves such a request.
         AtHandshake::Nothing | AtHandshake::Request => {}
         // SAFETY: The request is there until we hand it back, and the task until then.
-        AtHandshake::Awaited(task) => unsafe { wake(task, || (*pad).handshake.hand_back()) },
+        AtHandshake::Awaited(task) => unsafe { wake(task, move || (*pad).handshake.hand_back()) },
     }
 }
 
