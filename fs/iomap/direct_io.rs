@@ -9,7 +9,7 @@
 //! * [`single`]: single-bio requests and simple reads.
 //! * [`mapping`]: counted requests: the walk over the mappings, and the bios for one mapping.
 //! * [`complete`]: the completion of requests.
-//! * [`travel`]: the ways of a request.
+//! * [`dio`]: a request, as its completion knows it.
 //! * [`decide`]: the rules, as functions of plain values.
 //!
 //! This file contains the functions that C calls, and is the only one with `unsafe`: each function
@@ -27,7 +27,10 @@ use kernel::{
         bio_set::HeaderSet,
         flags::CallerFlags,
         iter::Place,
-        kiocb::NewIocb,
+        kiocb::{
+            Answer,
+            NewIocb, //
+        },
         ops::{
             DioOps,
             MapOps, //
@@ -46,22 +49,21 @@ use kernel::{
 mod complete;
 #[path = "direct_io/decide.rs"]
 mod decide;
+#[path = "direct_io/dio.rs"]
+mod dio;
 #[path = "direct_io/mapping.rs"]
 mod mapping;
 #[path = "direct_io/single.rs"]
 mod single;
 #[path = "direct_io/submit.rs"]
 mod submit;
-#[path = "direct_io/travel.rs"]
-mod travel;
 
 #[cfg(CONFIG_RUST_IOMAP_KUNIT_TEST)]
 #[path = "tests/decide.rs"]
 mod decide_tests;
 
-use complete::{
+use dio::{
     Dio,
-    DioCompletion,
     SimpleRead, //
 };
 use submit::Call;
@@ -130,8 +132,57 @@ pub unsafe extern "C" fn iomap_dio_rw(
     done_before: usize,
 ) -> isize {
     // SAFETY: Required of the caller.
+    let answer = unsafe {
+        if submit::is_counted(CallerFlags::from_raw(dio_flags), DioOps::from_raw(dops)) {
+            match rw_dio(iocb, iter, ops, dops, dio_flags, private, done_before) {
+                Ok(request) => complete::answer_rare(request, MaySleep::assume()),
+                Err(answer) => answer,
+            }
+        } else {
+            rw(iocb, iter, ops, dops, dio_flags, private, done_before)
+        }
+    };
+    answer.into_raw()
+}
+
+/// [`submit::rw`], so that a counted request does not set up its stack frame.
+///
+/// # Safety
+///
+/// As for [`iomap_dio_rw`].
+#[inline(never)]
+unsafe fn rw(
+    iocb: *mut bindings::kiocb,
+    iter: *mut bindings::iov_iter,
+    ops: *const bindings::iomap_ops,
+    dops: *const bindings::iomap_dio_ops,
+    dio_flags: c_uint,
+    private: *mut c_void,
+    done_before: usize,
+) -> Answer {
+    // SAFETY: Required of the caller.
     let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
-    submit::rw(call).into_raw()
+    submit::rw(call)
+}
+
+/// [`submit::rw_dio`], for both entry points.
+///
+/// # Safety
+///
+/// As for [`__iomap_dio_rw`].
+#[inline(never)]
+unsafe fn rw_dio(
+    iocb: *mut bindings::kiocb,
+    iter: *mut bindings::iov_iter,
+    ops: *const bindings::iomap_ops,
+    dops: *const bindings::iomap_dio_ops,
+    dio_flags: c_uint,
+    private: *mut c_void,
+    done_before: usize,
+) -> Result<Unique<Dio>, Answer> {
+    // SAFETY: Required of the caller.
+    let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
+    submit::rw_dio(call)
 }
 
 /// As [`iomap_dio_rw`], but leaves a request that is not in flight to the caller.
@@ -154,8 +205,7 @@ pub unsafe extern "C" fn __iomap_dio_rw(
     done_before: usize,
 ) -> *mut bindings::iomap_dio {
     // SAFETY: Required of the caller.
-    let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
-    match submit::rw_dio(call) {
+    match unsafe { rw_dio(iocb, iter, ops, dops, dio_flags, private, done_before) } {
         Ok(request) => request.into_raw(),
         // NULL for zero, or an errno.
         // CAST: As `ERR_PTR()` does.
@@ -176,7 +226,7 @@ pub unsafe extern "C" fn __iomap_dio_rw(
 pub unsafe extern "C" fn iomap_dio_complete(dio: *mut bindings::iomap_dio) -> isize {
     // SAFETY: Required of the caller.
     let (request, ctx) = unsafe { (Unique::<Dio>::from_raw(dio), MaySleep::assume()) };
-    complete::finish(request, ctx).into_raw()
+    complete::answer_rare(request, ctx).into_raw()
 }
 
 /// Ends a bio that a file system has submitted through `->submit_io` and now ends itself.
@@ -250,7 +300,7 @@ static SIMPLE_READS: HeaderSet<SimpleRead> = unsafe { HeaderSet::new() };
 
 /// The bios of the other single-bio requests.
 // SAFETY: As above.
-static SINGLES: HeaderSet<DioCompletion> = unsafe { HeaderSet::new() };
+static SINGLES: HeaderSet<Dio> = unsafe { HeaderSet::new() };
 
 /// The memory of counted requests.
 static REQUESTS: Cache<Dio> = Cache::new();

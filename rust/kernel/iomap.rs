@@ -83,12 +83,11 @@
 //! 3. Ask for the first mapping. If one bio can take all of the request, use a
 //!    [`bio_set::HeaderSet`]: [`alloc()`](bio_set::HeaderSet::alloc), `pin()`, and one of
 //!    `submit()`, `submit_and_wait()` and `start()`.
-//! 4. Otherwise begin a request of several bios ([`request::Submitter::new`]), which owns the
-//!    kiocb, and walk. For each mapping with blocks make a [`bio::Template`], allocate the memory
-//!    that the bios share ([`request::Submitter::prepare`]), and build, prepare and submit the
-//!    bios.
+//! 4. Otherwise allocate the memory that the bios of the request share ([`request::Prepared::new`]),
+//!    begin the submission with it ([`request::Submitter::new`]), which then owns the kiocb, and
+//!    walk. For each mapping with blocks make a [`bio::Template`], and build and submit the bios.
 //! 5. End the submission with [`request::Submitter::seal`] or, to wait for the bios,
-//!    [`request::Submitter::wait`]. They return a [`request::Ended`] if the caller has to complete
+//!    [`request::Submitter::wait`]. They return a [`request::Unique`] if the caller has to complete
 //!    the request; otherwise the last bio does, by [`request::Operations`].
 //! 6. To complete, tell the file system ([`kiocb::BusyIocb::end_io`]), give the count back
 //!    ([`kiocb::BusyIocb::end_dio`]), and either call `ki_complete()`

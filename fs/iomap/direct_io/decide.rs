@@ -8,8 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-use core::num::NonZeroU8;
-
 /// Whether a range begins and ends at multiples of `alignment`.
 #[inline]
 pub(crate) fn is_aligned(pos: i64, len: u64, alignment: u32) -> bool {
@@ -56,48 +54,44 @@ pub(crate) fn clamp_read(pos: i64, size: isize, i_size: i64) -> isize {
     }
 }
 
-/// The work that is left when all bios of a request have ended, and that needs process context.
+/// What the completion of a request has to do in process context, a set (`IOMAP_DIO_COMP_WORK`).
 ///
-/// A set, empty for most requests. A set that is not empty is a [`Debt`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Owed(u8);
-
-/// A set of work that is not empty.
+/// Empty for most requests.
+#[doc(alias = "IOMAP_DIO_COMP_WORK")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Debt(NonZeroU8);
+pub(crate) struct CompWork(u8);
 
-impl Owed {
+impl CompWork {
     /// Nothing.
-    pub(crate) const NOTHING: Self = Self(0);
+    pub(crate) const NONE: Self = Self(0);
     /// Convert unwritten extents.
-    pub(crate) const CONVERT: Self = Self(1 << 0);
+    pub(crate) const UNWRITTEN: Self = Self(1 << 0);
     /// Remap shared extents to the copy.
-    pub(crate) const REMAP: Self = Self(1 << 1);
+    pub(crate) const COW: Self = Self(1 << 1);
     /// Record new blocks.
-    pub(crate) const RECORD: Self = Self(1 << 2);
+    pub(crate) const NEW: Self = Self(1 << 2);
     /// Extend the file.
     pub(crate) const EXTEND: Self = Self(1 << 3);
-    /// Flush the device's cache.
-    pub(crate) const FLUSH: Self = Self(1 << 4);
+    /// Make the data stable.
+    pub(crate) const SYNC: Self = Self(1 << 4);
     /// Drop pages that were cached meanwhile.
-    pub(crate) const DROP_PAGES: Self = Self(1 << 5);
+    pub(crate) const INVALIDATE: Self = Self(1 << 5);
     /// Report an error.
-    pub(crate) const REPORT: Self = Self(1 << 6);
+    pub(crate) const ERROR: Self = Self(1 << 6);
     /// No work by itself: the write met an unwritten extent and was then refused, and the file
     /// system is told of the extent.
-    pub(crate) const UNWRITTEN_MET: Self = Self(1 << 7);
+    pub(crate) const SAW_UNWRITTEN: Self = Self(1 << 7);
 
     /// Whether the set is empty.
     #[inline]
-    pub(crate) const fn is_nothing(self) -> bool {
+    pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether the rest of the first and of the last block has to be zeroed: they may have old data
-    /// of the device.
+    /// Whether the sets have anything in common.
     #[inline]
-    pub(crate) const fn zeroes_around(self) -> bool {
-        self.0 & Self::CONVERT.with(Self::RECORD).0 != 0
+    pub(crate) const fn has(self, any: Self) -> bool {
+        self.0 & any.0 != 0
     }
 
     /// The union of both sets.
@@ -125,34 +119,11 @@ impl Owed {
         Self(self.0 & !other.0)
     }
 
-    /// The set as a debt, unless it is empty.
+    /// Whether the rest of the first and of the last block has to be zeroed: they may have old data
+    /// of the device.
     #[inline]
-    pub(crate) const fn debt(self) -> Option<Debt> {
-        match NonZeroU8::new(self.0) {
-            Some(bits) => Some(Debt(bits)),
-            None => None,
-        }
-    }
-}
-
-impl Debt {
-    /// The union of both sets.
-    #[inline]
-    #[must_use]
-    pub(crate) fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Whether the sets have work in common.
-    #[inline]
-    pub(crate) const fn has(self, owed: Owed) -> bool {
-        self.0.get() & owed.0 != 0
-    }
-
-    /// Whether there is work for process context.
-    #[inline]
-    pub(crate) const fn is_work(self) -> bool {
-        self.0.get() != Owed::UNWRITTEN_MET.0
+    pub(crate) const fn zeroes_around(self) -> bool {
+        self.has(Self::UNWRITTEN.with(Self::NEW))
     }
 }
 
@@ -196,8 +167,8 @@ pub(crate) struct Target {
 /// What a write to one mapping requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WritePlan {
-    /// What the request owes because of this mapping.
-    pub(crate) owed: Owed,
+    /// The completion work because of this mapping.
+    pub(crate) work: CompWork,
     /// The bios are written through (`REQ_FUA`).
     pub(crate) fua: bool,
     /// The durability of the request once these bios are submitted.
@@ -214,18 +185,18 @@ pub(crate) fn plan_write(
     durability: Durability,
     writes_through: impl FnOnce() -> bool,
 ) -> WritePlan {
-    let owed = Owed::NOTHING
-        .with_if(target.unwritten, Owed::CONVERT)
-        .with_if(target.shared, Owed::REMAP)
-        .with_if(target.new, Owed::RECORD);
+    let work = CompWork::NONE
+        .with_if(target.unwritten, CompWork::UNWRITTEN)
+        .with_if(target.shared, CompWork::COW)
+        .with_if(target.new, CompWork::NEW);
 
     // FUA saves the flush only if the whole request consists of pure overwrites. The first other
     // write makes a flush necessary, so the rest of the request does without FUA.
     let through = durability == Durability::WrittenThrough;
-    let fua = through && owed.is_nothing() && !target.dirty && writes_through();
+    let fua = through && work.is_empty() && !target.dirty && writes_through();
 
     WritePlan {
-        owed,
+        work,
         fua,
         durability: if through && !fua {
             Durability::Flush
@@ -257,18 +228,22 @@ pub(crate) fn is_reported(errno: i32, again: i32, not_block: i32) -> bool {
     errno != 0 && errno != again && errno != not_block
 }
 
-/// The work of an asynchronous request, so far without any, when its last bio has ended.
+/// The work that comes up when the last bio of an asynchronous request has ended.
 ///
 /// A write has to drop pages that were cached meanwhile, which may block. `cached_pages` is called
 /// only if the answer matters.
 #[inline]
-pub(crate) fn owed_at_end(write: bool, failed: bool, cached_pages: impl FnOnce() -> bool) -> Owed {
+pub(crate) fn work_at_end(
+    write: bool,
+    failed: bool,
+    cached_pages: impl FnOnce() -> bool,
+) -> CompWork {
     if failed {
-        Owed::REPORT
+        CompWork::ERROR
     } else if write && cached_pages() {
-        Owed::DROP_PAGES
+        CompWork::INVALIDATE
     } else {
-        Owed::NOTHING
+        CompWork::NONE
     }
 }
 
@@ -291,10 +266,10 @@ pub(crate) fn needs_zeroes(
     zero_around || (tail_padding(end, block_size) != 0 && end >= i_size())
 }
 
-/// The end of the walk over the mappings, as far as [`settle`] distinguishes it.
+/// The end of the iteration over the mappings, as far as [`iter_end_action`] distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Walk {
-    /// The walk has reached the end of the range, or a mapping without progress.
+pub(crate) enum IterEnd {
+    /// At the end of the range, or at a mapping without progress.
     Done,
     /// The caller's memory could not be accessed (`EFAULT`).
     Fault,
@@ -304,39 +279,35 @@ pub(crate) enum Walk {
     Failed,
 }
 
-/// The consequences of the end of the walk for the request.
+/// What the end of the iteration means for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settled {
-    /// The error of the walk fails the request.
-    pub(crate) fails: bool,
+pub(crate) enum IterEndAction {
+    /// Nothing: its bios complete it.
+    Continue,
     /// The submitter waits for the bios, even if the kiocb is asynchronous.
-    pub(crate) waits: bool,
+    Wait,
+    /// The error fails it.
+    Fail,
 }
 
-/// Decides the consequences of the end of the walk. `partial` says that the caller takes a short
-/// result.
+/// Decides what the end of the iteration means for the request. `partial` says that the caller takes
+/// a short result.
 ///
 /// `size` bytes were submitted before. A caller that falls back to the page cache needs the result
 /// now. So does a caller that faults its memory in and continues, unless it must not block: that
 /// one takes the short result whenever it comes.
 #[inline]
-pub(crate) fn settle(walk: Walk, size: isize, partial: bool, nowait: bool) -> Settled {
-    match walk {
-        Walk::Done => Settled {
-            fails: false,
-            waits: false,
-        },
-        Walk::Fault if partial && size > 0 => Settled {
-            fails: false,
-            waits: !nowait,
-        },
-        Walk::FallBack => Settled {
-            fails: false,
-            waits: true,
-        },
-        Walk::Fault | Walk::Failed => Settled {
-            fails: true,
-            waits: false,
-        },
+pub(crate) fn iter_end_action(
+    end: IterEnd,
+    size: isize,
+    partial: bool,
+    nowait: bool,
+) -> IterEndAction {
+    match end {
+        IterEnd::Done => IterEndAction::Continue,
+        IterEnd::Fault if partial && size > 0 && nowait => IterEndAction::Continue,
+        IterEnd::Fault if partial && size > 0 => IterEndAction::Wait,
+        IterEnd::FallBack => IterEndAction::Wait,
+        IterEnd::Fault | IterEnd::Failed => IterEndAction::Fail,
     }
 }

@@ -5,17 +5,12 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    complete::{
-        Dio, //
-        DioCompletion,
-    },
     decide::{
         self,
-        Durability,
-        Owed, //
+        CompWork, //
     },
+    dio::Dio,
     submit::Request,
-    travel::Travel,
     warn_once, //
 };
 use kernel::{
@@ -29,6 +24,7 @@ use kernel::{
     },
     iomap::{
         bio::{
+            Buffers,
             Fits,
             Template, //
         },
@@ -48,9 +44,9 @@ use kernel::{
         },
         ops::DioOps,
         request::{
-            Ended,
             Prepared,
-            Submitter, //
+            Submitter,
+            Unique, //
         },
     },
     iov::IovIter,
@@ -58,10 +54,9 @@ use kernel::{
 };
 
 /// A request whose bios are being built.
-pub(super) struct Submission<'r, 'a> {
-    pub(super) request: &'r mut Request<'a>,
+pub(super) struct Submission<'a> {
+    pub(super) request: Request<'a>,
     pub(super) bios: Submitter<Dio>,
-    travel: Travel,
     /// Bytes that were submitted, zeroed or copied.
     pub(super) size: isize,
 }
@@ -77,36 +72,39 @@ struct Plan<'a> {
     length: u64,
 }
 
-impl<'r, 'a> Submission<'r, 'a> {
-    /// Begins with a request whose memory is allocated already, or will be for its first bio.
+impl<'a> Submission<'a> {
+    /// Begins with the bios of a request to transfer to or from `memory`.
     pub(super) fn new(
-        request: &'r mut Request<'a>,
+        request: Request<'a>,
         iocb: BusyIocb<DioOps>,
-        pages: Pages,
-        prepared: Option<Prepared<Dio>>,
+        memory: &IovIter<'_>,
+        prepared: Prepared<Dio>,
     ) -> Self {
-        let bounced = request.flags.has(CallerFlags::BOUNCE);
-        let travel = Travel::counted(request.transfer(), bounced, request.owed);
+        let pages = Pages::of(memory);
+        let buffers = if request.flags.has(CallerFlags::BOUNCE) {
+            Buffers::Bounced(pages)
+        } else {
+            Buffers::ZeroCopy(pages)
+        };
         Self {
-            bios: Submitter::new(iocb, travel.buffers(pages), prepared),
+            bios: Submitter::new(iocb, buffers, prepared),
             request,
-            travel,
             size: 0,
         }
     }
 
     /// Builds and submits the bios for each mapping of the range.
     ///
-    /// `first` is the answer of the file system if it was asked for the first mapping already.
+    /// `first` says whether there is a first mapping, if the file system was asked already.
     pub(super) fn walk(
         &mut self,
         iter: &mut Iter<'_>,
         memory: &mut IovIter<'_>,
-        first: Option<Result<bool>>,
+        first: Option<bool>,
     ) -> Result {
         let ctx = self.request.ctx;
         let mut next = match first {
-            Some(first) => first,
+            Some(first) => Ok(first),
             None => iter.begin(ctx),
         };
         while next? {
@@ -119,27 +117,15 @@ impl<'r, 'a> Submission<'r, 'a> {
     }
 
     /// Ends submission, with this result, and waits for the bios if asked to.
-    pub(super) fn seal(self, result: Result, wait: bool) -> Result<Ended<Dio>, Queued> {
-        let mut travel = self.travel;
-        match self.request.durability {
-            Durability::NotNeeded => {}
-            Durability::WrittenThrough => travel.write_through(),
-            Durability::Flush => travel.owe(Owed::FLUSH),
-        }
-        let completion = DioCompletion {
-            size: self.size,
-            counted: self.request.counted(self.size),
-            done_before: self.request.done_before,
-            travel,
-            fsblock_aligned: self.request.flags.has(CallerFlags::FSBLOCK_ALIGNED),
-        };
+    pub(super) fn seal(self, result: Result, wait: bool) -> Result<Unique<Dio>, Queued> {
+        let dio = self.request.dio_at_end(self.size);
         if let Err(error) = result {
             self.bios.record_error(error);
         }
         if wait {
-            Ok(self.bios.wait(completion, self.request.ctx))
+            Ok(self.bios.wait(dio, self.request.ctx))
         } else {
-            self.bios.seal(completion)
+            self.bios.seal(dio)
         }
     }
 
@@ -248,15 +234,17 @@ impl<'r, 'a> Submission<'r, 'a> {
             if extent.flags().has(MapFlags::ATOMIC_BIO) {
                 // An untorn write has to be one bio, and so one mapping.
                 if length != place.remaining() {
-                    self.travel
-                        .owe(Owed::NOTHING.with_if(unwritten, Owed::UNWRITTEN_MET));
+                    self.request.work = self
+                        .request
+                        .work
+                        .with_if(unwritten, CompWork::SAW_UNWRITTEN);
                     return Err(EINVAL);
                 }
                 flags |= OpFlags::ATOMIC;
             }
-            self.travel.owe(plan.owed);
+            self.request.work = self.request.work.with(plan.work);
             self.request.durability = plan.durability;
-            zero_around = plan.owed.zeroes_around();
+            zero_around = plan.work.zeroes_around();
             flags = flags.with_if(plan.fua, OpFlags::FUA);
         }
 
@@ -285,11 +273,8 @@ impl<'r, 'a> Submission<'r, 'a> {
         if left == 0 {
             return (0, Ok(()));
         }
-        if let Err(error) = self.bios.prepare(self.request.ctx) {
-            return (0, Err(error));
-        }
         // What needs a work queue because of its range or mapping is not polled for.
-        if self.travel.debt().is_some() {
+        if !self.request.work.is_empty() {
             self.bios.iocb().stop_polling();
         }
         if plan.zero_around {
@@ -346,17 +331,13 @@ impl<'r, 'a> Submission<'r, 'a> {
         let template = &plan.template;
         // CAST: Widening.
         let max = left as u64;
-        match &self.travel {
-            Travel::Simple(_) | Travel::Plain(_) | Travel::Deferred(..) => {
-                let mut bio = template.pin(self.bios.iocb(), pos, memory, max)?;
-                bio.set_pages_dirty(self.request.ctx);
-                self.send(bio, plan, pos, left)
-            }
-            Travel::Bounce(..) => {
-                let bio = template.bounce(self.bios.iocb(), pos, memory, max)?;
-                self.send(bio, plan, pos, left)
-            }
+        if self.request.flags.has(CallerFlags::BOUNCE) {
+            let bio = template.bounce(self.bios.iocb(), pos, memory, max)?;
+            return self.send(bio, plan, pos, left);
         }
+        let mut bio = template.pin(self.bios.iocb(), pos, memory, max)?;
+        bio.set_pages_dirty(self.request.ctx);
+        self.send(bio, plan, pos, left)
     }
 
     /// Submits a bio of data.

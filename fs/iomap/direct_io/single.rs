@@ -10,21 +10,18 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    complete::{
-        self,
-        DioCompletion,
-        SimpleRead, //
-    },
+    complete,
     decide::{
         self,
-        Durability,
-        Owed, //
+        CompWork,
+        Durability, //
+    },
+    dio::{
+        Dio,
+        Kind,
+        SimpleRead, //
     },
     submit::Request,
-    travel::{
-        Transfer,
-        Travel, //
-    },
     SIMPLE_READS,
     SINGLES, //
 };
@@ -71,7 +68,7 @@ use kernel::{
 /// What the mapping makes of a request.
 struct Plan {
     flags: OpFlags,
-    owed: Owed,
+    work: CompWork,
 }
 
 impl Plan {
@@ -80,7 +77,7 @@ impl Plan {
     fn new(request: &Request<'_>) -> Self {
         Self {
             flags: OpFlags::SYNC | OpFlags::IDLE,
-            owed: request.owed,
+            work: request.work,
         }
     }
 
@@ -98,19 +95,7 @@ impl Plan {
                 .flags
                 .with_if(extent.flags().has(MapFlags::ATOMIC_BIO), OpFlags::ATOMIC)
                 .with_if(plan.fua, OpFlags::FUA),
-            owed: ordinary.owed.with(plan.owed).with_if(flush, Owed::FLUSH),
-        }
-    }
-
-    /// The direction. The only bio of the request was written through if it has `REQ_FUA`.
-    #[inline(always)]
-    fn transfer(&self, request: &Request<'_>) -> Transfer {
-        if request.is_write() {
-            Transfer::Write {
-                through: self.flags.has(OpFlags::FUA),
-            }
-        } else {
-            Transfer::Read
+            work: ordinary.work.with(plan.work).with_if(flush, CompWork::SYNC),
         }
     }
 }
@@ -133,7 +118,7 @@ pub(super) fn start<'m>(
     place: &Place,
     memory: &mut IovIter<'m>,
     mark: Mark<'m>,
-) -> Result<InFlight<DioCompletion>, BusyIocb<DioOps>> {
+) -> Result<InFlight<Dio>, BusyIocb<DioOps>> {
     let ctx = request.ctx;
     let inode = request.inode();
     let (pos, len) = (place.pos(), place.remaining());
@@ -162,7 +147,7 @@ pub(super) fn start<'m>(
         return Err(iocb);
     }
     if request.is_write() {
-        let (around, block_size) = (plan.owed.zeroes_around(), inode.block_size());
+        let (around, block_size) = (plan.work.zeroes_around(), inode.block_size());
         if decide::needs_zeroes(around, pos, len, block_size, || inode.size()) {
             return Err(iocb);
         }
@@ -191,8 +176,8 @@ pub(super) fn start<'m>(
     }
     let polled = bio.iocb().flags().has(IocbFlags::HIPRI);
     if polled {
-        if !plan.owed.without(Owed::FLUSH).is_nothing() {
-            // A request that owes more than a flush is not polled for.
+        if !plan.work.without(CompWork::SYNC).is_empty() {
+            // A request with more work than a flush is not polled for.
             bio.iocb().stop_polling();
         } else if !bio.iocb().is_sync() {
             bio.poll_for();
@@ -201,16 +186,9 @@ pub(super) fn start<'m>(
 
     // CAST: All of a request, which is at most `isize::MAX`.
     let size = bio.size() as isize;
-    let flight = bio.start(
-        DioCompletion {
-            size,
-            counted: request.counted(size),
-            done_before: request.done_before,
-            travel: Travel::single(plan.transfer(request), plan.owed),
-            fsblock_aligned: request.flags.has(CallerFlags::FSBLOCK_ALIGNED),
-        },
-        ctx,
-    );
+    // The only bio was written through if it has `REQ_FUA`.
+    let through = plan.flags.has(OpFlags::FUA);
+    let flight = bio.start(request.dio(Kind::new(false, plan.work), size, through), ctx);
     if polled {
         // The caller polls for this bio only.
         flight.iocb().stop_polling();
@@ -240,7 +218,7 @@ pub(crate) fn read(
     let size = bio.size();
     if bio.iocb().is_sync() {
         let request = bio.submit_and_wait(SimpleRead { size }, ctx);
-        return complete::finish_simple(request, ctx);
+        return complete::answer_simple(request, ctx);
     }
     if bio.iocb().flags().has(IocbFlags::HIPRI) {
         bio.poll_for();

@@ -9,24 +9,25 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    complete::{
-        self,
-        Dio, //
-    },
+    complete,
     decide::{
         self,
+        CompWork,
         Durability,
-        Owed,
-        Walk, //
+        IterEnd,
+        IterEndAction, //
+    },
+    dio::{
+        Dio,
+        Direction,
+        Kind, //
     },
     mapping::Submission,
-    single,
-    travel::Transfer, //
+    single, //
 };
 use kernel::{
     block::{
         bdev::BlockDevice,
-        bio::Pages,
         plug::plugged, //
     },
     fs::{
@@ -55,7 +56,6 @@ use kernel::{
             MapOps, //
         },
         request::{
-            Ended,
             Prepared,
             Unique, //
         },
@@ -97,14 +97,14 @@ pub(super) struct Request<'a> {
     pub(super) done_before: usize,
     /// What the caller asks for.
     pub(super) flags: CallerFlags,
-    /// What the file system is told.
-    begin: BeginFlags,
     /// Data goes to the file.
     write: bool,
+    /// The submitter waits for the bios.
+    pub(super) wait: bool,
     /// How the write becomes stable, according to the mappings so far.
     pub(super) durability: Durability,
-    /// The debt, so far.
-    pub(super) owed: Owed,
+    /// The completion work, so far.
+    pub(super) work: CompWork,
     /// Submission may sleep.
     pub(super) ctx: MaySleep,
 }
@@ -119,10 +119,10 @@ impl<'a> Request<'a> {
             i_size: inode.size(),
             done_before,
             flags,
-            begin: BeginFlags::DIRECT,
             write: ops.is_write(),
+            wait: false,
             durability: Durability::NotNeeded,
-            owed: Owed::NOTHING,
+            work: CompWork::NONE,
             ctx,
         }
     }
@@ -141,26 +141,10 @@ impl Request<'_> {
         self.write
     }
 
-    /// The direction.
-    #[inline]
-    pub(super) fn transfer(&self) -> Transfer {
-        if self.write {
-            Transfer::Write { through: false }
-        } else {
-            Transfer::Read
-        }
-    }
-
     /// Whether a read begins at or beyond the end of the file.
     #[inline]
     fn is_past_end(&self) -> bool {
         !self.write && self.pos >= self.i_size
-    }
-
-    /// Whether the submitter waits for the bios.
-    #[inline]
-    fn waits(&self, iocb: &Iocb) -> bool {
-        iocb.is_sync() || self.flags.has(CallerFlags::FORCE_WAIT)
     }
 
     /// The alignment of bios in the file, in bytes.
@@ -204,14 +188,49 @@ impl Request<'_> {
         })
     }
 
-    /// The result for `size` transferred bytes: a read is clamped to the end of the file.
-    #[inline]
-    pub(super) fn counted(&self, size: isize) -> isize {
-        if self.is_write() {
-            size
+    /// The request for its completion, of this kind, after `size` bytes were submitted. `through` says
+    /// that all of a write was written through.
+    #[inline(always)]
+    pub(super) fn dio(&self, kind: Kind, size: isize, through: bool) -> Dio {
+        let direction = if self.write {
+            Direction::Write { through }
         } else {
-            decide::clamp_read(self.pos, size, self.i_size)
+            Direction::Read
+        };
+        Dio {
+            size,
+            ret: if self.write {
+                size
+            } else {
+                decide::clamp_read(self.pos, size, self.i_size)
+            },
+            done_before: self.done_before,
+            fsblock_aligned: self.flags.has(CallerFlags::FSBLOCK_ALIGNED),
+            direction,
+            kind,
         }
+    }
+
+    /// As [`Request::dio`], when all bios were submitted.
+    pub(super) fn dio_at_end(&self, size: isize) -> Dio {
+        let flush = self.durability == Durability::Flush;
+        let work = self.work.with_if(flush, CompWork::SYNC);
+        let kind = Kind::new(self.flags.has(CallerFlags::BOUNCE), work);
+        self.dio(kind, size, self.durability == Durability::WrittenThrough)
+    }
+
+    /// What the file system is told.
+    #[inline(always)]
+    fn begin_flags(&self, iocb: &Iocb) -> BeginFlags {
+        let flags = iocb.flags();
+        let begin = BeginFlags::DIRECT.with_if(flags.has(IocbFlags::NOWAIT), BeginFlags::NOWAIT);
+        if !self.write {
+            return begin;
+        }
+        let overwrite_only = self.flags.has(CallerFlags::OVERWRITE_ONLY);
+        begin
+            .with_if(overwrite_only, BeginFlags::OVERWRITE_ONLY)
+            .with_if(flags.has(IocbFlags::ATOMIC), BeginFlags::ATOMIC)
     }
 
     /// Moves the iterator of a read back to the end of the file if it has passed that. Callers such
@@ -230,23 +249,14 @@ impl Request<'_> {
 fn admit(request: &mut Request<'_>, iocb: &Iocb, len: usize) -> Result {
     let ctx = request.ctx;
     let flags = iocb.flags();
-    if flags.has(IocbFlags::NOWAIT) {
-        request.begin |= BeginFlags::NOWAIT;
-    }
     let prepared = if request.write {
         // The new size of the file is set in process context.
         let extending = decide::goes_past(request.pos, len as u64, request.i_size);
         if extending {
-            request.owed = Owed::EXTEND;
+            request.work = CompWork::EXTEND;
         }
-        if request.flags.has(CallerFlags::OVERWRITE_ONLY) {
-            if extending {
-                return Err(EAGAIN);
-            }
-            request.begin |= BeginFlags::OVERWRITE_ONLY;
-        }
-        if flags.has(IocbFlags::ATOMIC) {
-            request.begin |= BeginFlags::ATOMIC;
+        if extending && request.flags.has(CallerFlags::OVERWRITE_ONLY) {
+            return Err(EAGAIN);
         }
         if iocb.is_dsync() {
             request.durability = Durability::asked(flags.has(IocbFlags::SYNC));
@@ -260,11 +270,14 @@ fn admit(request: &mut Request<'_>, iocb: &Iocb, len: usize) -> Result {
         return Err(stale_pages(error, request, atomic, len));
     }
 
-    if !request.waits(iocb) {
-        request.inode.ensure_dio_done_wq(ctx)?;
-    } else if !iocb.is_sync() {
+    if iocb.is_sync() {
+        request.wait = true;
+    } else if request.flags.has(CallerFlags::FORCE_WAIT) {
+        request.wait = true;
         // The caller cannot poll while the submitter waits.
         iocb.stop_polling();
+    } else {
+        request.inode.ensure_dio_done_wq(ctx)?;
     }
     Ok(())
 }
@@ -287,9 +300,14 @@ fn stale_pages(error: Error, request: &Request<'_>, atomic: bool, len: usize) ->
     }
 }
 
-/// Submits a request, and completes it if it is not in flight (`iomap_dio_rw()`).
+/// Begins a request and submits it with `submit`, unless there is nothing to do or it is refused.
+/// `allocate` takes memory where C does.
 #[inline(always)]
-pub(crate) fn rw(call: Call<'_>) -> Answer {
+fn begin<R, M>(
+    call: Call<'_>,
+    allocate: impl FnOnce(MaySleep) -> Result<M>,
+    submit: impl FnOnce(Request<'_>, BusyIocb<DioOps>, &mut Iter<'_>, &mut IovIter<'_>, M) -> R,
+) -> Result<R, Answer> {
     let Call {
         iocb,
         mut memory,
@@ -298,56 +316,66 @@ pub(crate) fn rw(call: Call<'_>) -> Answer {
         done_before,
         ctx,
     } = call;
-    // A file system with a bio set of its own or `->submit_io` expects bios of an `iomap_dio`. With
-    // `PARTIAL` the memory is often not resident, so a single bio would often be short.
-    if flags.has(CallerFlags::BOUNCE | CallerFlags::PARTIAL) || iocb.file_system_takes_part() {
-        let call = Call {
-            iocb,
-            memory,
-            ops,
-            flags,
-            done_before,
-            ctx,
-        };
-        return match rw_dio(call) {
-            Ok(ended) => complete::finish(ended, ctx),
-            Err(answer) => answer,
-        };
-    }
     trace::begin(&iocb, &mut memory, flags, done_before);
     if ops.is_empty() {
-        return iocb.answer(0);
+        return Err(iocb.answer(0));
     }
+    let allocated = match allocate(ctx) {
+        Ok(allocated) => allocated,
+        Err(error) => return Err(iocb.refuse(error)),
+    };
     let mut request = Request::new(&ops, flags, done_before, ctx);
     if request.is_past_end() {
-        return iocb.answer(0);
+        return Err(iocb.answer(0));
     }
     if let Err(error) = admit(&mut request, &iocb, ops.len()) {
-        return iocb.refuse(error);
+        return Err(iocb.refuse(error));
     }
+    let begin = request.begin_flags(&iocb);
     let iocb = iocb.begin_dio();
-    Iter::over(ops, request.begin, |iter| {
-        decide_and_submit(&mut request, iocb, iter, &mut memory)
-    })
+    Ok(Iter::over(ops, begin, |iter| {
+        submit(request, iocb, iter, &mut memory, allocated)
+    }))
+}
+
+/// Whether a request is a counted request in any case.
+///
+/// A file system with a bio set of its own or `->submit_io` expects bios of an `iomap_dio`. With
+/// `PARTIAL` the memory is often not resident, so a single bio would often be short.
+#[inline(always)]
+pub(crate) fn is_counted(flags: CallerFlags, dops: DioOps) -> bool {
+    flags.has(CallerFlags::BOUNCE | CallerFlags::PARTIAL) || dops.takes_part()
+}
+
+/// Submits a request, and completes it if it is not in flight (`iomap_dio_rw()`).
+#[inline(always)]
+pub(crate) fn rw(call: Call<'_>) -> Answer {
+    let answer = begin(
+        call,
+        |_| Ok(()),
+        |request, iocb, iter, memory, ()| decide_and_submit(request, iocb, iter, memory),
+    );
+    match answer {
+        Ok(answer) | Err(answer) => answer,
+    }
 }
 
 /// Asks for the first mapping, which decides what the request is, and submits it.
 #[inline(always)]
 fn decide_and_submit(
-    request: &mut Request<'_>,
+    request: Request<'_>,
     iocb: BusyIocb<DioOps>,
     iter: &mut Iter<'_>,
     memory: &mut IovIter<'_>,
 ) -> Answer {
     let ctx = request.ctx;
-    let wait = request.waits(&iocb);
     let mark = memory.mark();
     let started = plugged(|| {
         let first = iter.begin(ctx);
         if first.is_err() {
             return Err((iocb, first));
         }
-        match single::start(request, iocb, iter, memory, mark) {
+        match single::start(&request, iocb, iter, memory, mark) {
             Ok(flight) => {
                 iter.end(ctx);
                 Ok(flight)
@@ -357,13 +385,20 @@ fn decide_and_submit(
     });
     let flight = match started {
         Ok(flight) => flight,
-        Err((iocb, first)) => return walk(request, iocb, iter, memory, first),
+        // Each field by itself, so that the request stays in registers until here.
+        Err((iocb, first)) => {
+            let request = Request { ..request };
+            return match first {
+                Ok(first) => walk(request, iocb, iter, memory, first),
+                Err(error) => refused(request, iocb, memory, error),
+            };
+        }
     };
     // CAST: The end of a request is a position.
     let end = || iter.pos().wrapping_add(iter.remaining() as i64);
     request.rewind(memory, mark, end);
 
-    let ended = if wait {
+    let ended = if request.wait {
         flight.wait(ctx)
     } else {
         match flight.leave() {
@@ -374,102 +409,104 @@ fn decide_and_submit(
             }
         }
     };
-    complete::finish_single(ended, ctx)
+    complete::answer(ended, ctx)
 }
 
-/// As [`rw`], for a counted request. `first` is the result of asking for the first mapping.
+/// Completes a request without bios: the file system has refused the first mapping.
+#[cold]
+#[inline(never)]
+fn refused(
+    request: Request<'_>,
+    iocb: BusyIocb<DioOps>,
+    memory: &IovIter<'_>,
+    error: Error,
+) -> Answer {
+    let result = match iter_end_action(&request, &iocb, Err(error), 0) {
+        IterEndAction::Fail => Err(error),
+        IterEndAction::Continue | IterEndAction::Wait => Ok(()),
+    };
+    complete::answer_without_bios(request.dio_at_end(0), iocb, memory, result, request.ctx)
+}
+
+/// As [`rw`], for a counted request. `first` says whether there is a first mapping.
 #[cold]
 #[inline(never)]
 fn walk(
-    request: &mut Request<'_>,
+    request: Request<'_>,
     iocb: BusyIocb<DioOps>,
     iter: &mut Iter<'_>,
     memory: &mut IovIter<'_>,
-    first: Result<bool>,
+    first: bool,
 ) -> Answer {
     let ctx = request.ctx;
-    let pages = Pages::of(memory);
-    let submission = Submission::new(request, iocb, pages, None);
-    match submit(submission, iter, memory, Some(first)) {
-        Ok((Ended::Bios(ended), _)) => complete::finish(ended, ctx),
-        Ok((Ended::WithoutBio(iocb, completion), result)) => {
-            complete::finish_without_bio(iocb, completion, result, pages, ctx)
+    let prepared = match Prepared::new(ctx) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let _ = iter.next(Err(error), ctx);
+            return iocb.refuse(error);
         }
+    };
+    let submission = Submission::new(request, iocb, memory, prepared);
+    match submit(submission, iter, memory, Some(first)) {
+        Ok(ended) => complete::answer_rare(ended, ctx),
         Err(queued) => queued.answer(),
     }
 }
 
 /// As [`rw`], but leaves a request that is not in flight to the caller (`__iomap_dio_rw()`).
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Dio>, Answer> {
-    let Call {
-        iocb,
-        mut memory,
-        ops,
-        flags,
-        done_before,
-        ctx,
-    } = call;
-    trace::begin(&iocb, &mut memory, flags, done_before);
-    if ops.is_empty() {
-        return Err(iocb.answer(0));
-    }
-    let prepared = match Prepared::<Dio>::new(ctx) {
-        Ok(prepared) => prepared,
-        Err(error) => return Err(iocb.refuse(error)),
-    };
-    let mut request = Request::new(&ops, flags, done_before, ctx);
-    if request.is_past_end() {
-        return Err(iocb.answer(0));
-    }
-    if let Err(error) = admit(&mut request, &iocb, ops.len()) {
-        return Err(iocb.refuse(error));
-    }
-    let iocb = iocb.begin_dio();
-    Iter::over(ops, request.begin, |iter| {
-        let pages = Pages::of(&memory);
-        let submission = Submission::new(&mut request, iocb, pages, Some(prepared));
-        match submit(submission, iter, &mut memory, None) {
-            Ok((Ended::Bios(ended), _)) => Ok(ended),
-            // Not reached: the memory was allocated before.
-            Ok((Ended::WithoutBio(iocb, _), _)) => Err(iocb.refuse(ENOMEM)),
-            Err(queued) => Err(queued.answer()),
-        }
-    })
+    begin(
+        call,
+        Prepared::new,
+        |request, iocb, iter, memory, prepared| {
+            let submission = Submission::new(request, iocb, memory, prepared);
+            submit(submission, iter, memory, None).map_err(Queued::answer)
+        },
+    )?
 }
 
-/// Builds and submits the bios of a request, and hands it over. Returns what is left of it if it is
-/// over, and the result of the submission.
+/// Builds and submits the bios of a request, and hands it over. Returns it if it is over.
 fn submit(
-    mut submission: Submission<'_, '_>,
+    mut submission: Submission<'_>,
     iter: &mut Iter<'_>,
     memory: &mut IovIter<'_>,
-    first: Option<Result<bool>>,
-) -> Result<(Ended<Dio>, Result), Queued> {
+    first: Option<bool>,
+) -> Result<Unique<Dio>, Queued> {
     let begin = memory.mark();
     let walked = plugged(|| submission.walk(iter, memory, first));
     submission.request.rewind(memory, begin, || iter.pos());
 
-    let partial = submission.request.flags.has(CallerFlags::PARTIAL);
-    let nowait = submission.request.begin.has(BeginFlags::NOWAIT);
-    let settled = decide::settle(walk_end(walked), submission.size, partial, nowait);
-    let result = if settled.fails { walked } else { Ok(()) };
-    let wait = settled.waits || submission.request.waits(submission.bios.iocb());
-    let inode = submission.request.inode;
+    let request = &submission.request;
+    let action = iter_end_action(request, submission.bios.iocb(), walked, submission.size);
+    let result = if action == IterEndAction::Fail {
+        walked
+    } else {
+        Ok(())
+    };
+    let wait = action == IterEndAction::Wait || request.wait;
+    let inode = request.inode;
 
     let sealed = submission.seal(result, wait);
     if sealed.is_err() {
         trace::queued(inode, || (iter.pos(), iter.remaining()));
     }
-    Ok((sealed?, result))
+    sealed
 }
 
-/// Classifies the result of the walk.
-fn walk_end(walked: Result) -> Walk {
-    match walked {
-        Ok(()) => Walk::Done,
-        Err(error) if error == EFAULT => Walk::Fault,
-        Err(error) if error == ENOTBLK => Walk::FallBack,
-        Err(_) => Walk::Failed,
-    }
+/// What the end of the iteration, after `size` bytes were submitted, means for the request.
+fn iter_end_action(
+    request: &Request<'_>,
+    iocb: &Iocb,
+    walked: Result,
+    size: isize,
+) -> IterEndAction {
+    let end = match walked {
+        Ok(()) => IterEnd::Done,
+        Err(error) if error == EFAULT => IterEnd::Fault,
+        Err(error) if error == ENOTBLK => IterEnd::FallBack,
+        Err(_) => IterEnd::Failed,
+    };
+    let partial = request.flags.has(CallerFlags::PARTIAL);
+    decide::iter_end_action(end, size, partial, iocb.flags().has(IocbFlags::NOWAIT))
 }

@@ -4,8 +4,9 @@
 
 use super::decide::{
     self,
-    Owed,
-    Walk, //
+    CompWork,
+    IterEnd,
+    IterEndAction, //
 };
 use kernel::macros::kunit_tests;
 
@@ -122,35 +123,38 @@ mod cases {
     }
 
     #[test]
-    fn debts_at_the_end() {
-        // A read with cached pages owes nothing: reads never drop pages.
-        assert_eq!(decide::owed_at_end(false, false, || true), Owed::NOTHING);
-        assert_eq!(decide::owed_at_end(true, false, || false), Owed::NOTHING);
-        assert_eq!(decide::owed_at_end(true, false, || true), Owed::DROP_PAGES);
+    fn work_that_comes_up_at_the_end() {
+        // A read with cached pages has no work: reads never drop pages.
+        let none = CompWork::NONE;
+        assert_eq!(decide::work_at_end(false, false, || true), none);
+        assert_eq!(decide::work_at_end(true, false, || false), none);
+        let work = decide::work_at_end(true, false, || true);
+        assert_eq!(work, CompWork::INVALIDATE);
         // An error is never handled in interrupt context, not even that of a read.
         for write in [false, true] {
-            assert_eq!(decide::owed_at_end(write, true, || true), Owed::REPORT);
+            let work = decide::work_at_end(write, true, || true);
+            assert_eq!(work, CompWork::ERROR);
         }
     }
 
     #[test]
-    fn settling_of_partial_requests() {
-        // (walk, size, partial, nowait, fails, waits)
-        for (walk, size, partial, nowait, fails, waits) in [
-            (Walk::Done, 0, false, false, false, false),
-            (Walk::Done, 4096, true, false, false, false),
-            (Walk::Fault, 0, true, false, true, false),
-            (Walk::Fault, 4096, false, false, true, false),
-            (Walk::Fault, 4096, true, false, false, true),
-            (Walk::Fault, 4096, true, true, false, false),
-            (Walk::FallBack, 0, false, false, false, true),
-            (Walk::FallBack, 4096, false, true, false, true),
-            (Walk::Failed, 0, true, false, true, false),
-            (Walk::Failed, 4096, true, true, true, false),
+    fn ends_of_the_iteration() {
+        use IterEndAction::*;
+        // (end, size, partial, nowait, action)
+        for (end, size, partial, nowait, expected) in [
+            (IterEnd::Done, 0, false, false, Continue),
+            (IterEnd::Done, 4096, true, false, Continue),
+            (IterEnd::Fault, 0, true, false, Fail),
+            (IterEnd::Fault, 4096, false, false, Fail),
+            (IterEnd::Fault, 4096, true, false, Wait),
+            (IterEnd::Fault, 4096, true, true, Continue),
+            (IterEnd::FallBack, 0, false, false, Wait),
+            (IterEnd::FallBack, 4096, false, true, Wait),
+            (IterEnd::Failed, 0, true, false, Fail),
+            (IterEnd::Failed, 4096, true, true, Fail),
         ] {
-            let settled = decide::settle(walk, size, partial, nowait);
-            assert_eq!(settled.fails, fails);
-            assert_eq!(settled.waits, waits);
+            let action = decide::iter_end_action(end, size, partial, nowait);
+            assert_eq!(action, expected);
         }
     }
 

@@ -305,8 +305,7 @@ impl<'a> Template<'a> {
     /// submit the bio instead of this function, and the bio may end before this returns.
     ///
     /// Fails with `EINVAL` if the bio does not fit the request ([`Fits`]) or is not of the file
-    /// system's bio set, and with `ENOMEM` if the request has no memory ([`Submitter::prepare`]).
-    /// The bio is given back then.
+    /// system's bio set. The bio is given back then.
     #[doc(alias = "iomap_dio_submit_bio")]
     #[inline]
     pub fn submit<T: Exported, C: Fits>(
@@ -319,7 +318,7 @@ impl<'a> Template<'a> {
         if !bio.contents.fits(request.buffers()) || bio.pool() != self.set {
             return Err(EINVAL);
         }
-        let bio_ref = request.bio_ref().ok_or(ENOMEM)?;
+        let bio_ref = request.bio_ref();
         // SAFETY: The bio is ours; `end_io` takes the reference back from `bi_private`.
         unsafe {
             (*bio.as_raw()).bi_private = bio_ref.into_raw();

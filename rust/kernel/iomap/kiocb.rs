@@ -202,14 +202,6 @@ impl<O> NewIocb<O> {
     }
 }
 
-impl NewIocb<DioOps> {
-    /// Whether the file system has a say in how bios are made or submitted.
-    #[inline]
-    pub fn file_system_takes_part(&self) -> bool {
-        self.ops.takes_part()
-    }
-}
-
 impl NewIocb<()> {
     /// Takes over the count of a caller that has called `inode_dio_begin()` already.
     ///
@@ -331,6 +323,17 @@ impl<O> BusyIocb<O> {
 }
 
 impl BusyIocb<()> {
+    /// Goes on as a request whose file system has no callbacks.
+    #[inline]
+    pub fn without_callbacks(self) -> BusyIocb<DioOps> {
+        // INVARIANT: The count goes over to the new value.
+        BusyIocb {
+            // SAFETY: The destructor of the old value, which would give the count back, does not run.
+            iocb: unsafe { ptr::read(&ManuallyDrop::new(self).iocb) },
+            ops: DioOps::none(),
+        }
+    }
+
     /// Gives the count back (`inode_dio_end()`). A truncation may go on from now on.
     #[doc(alias = "inode_dio_end")]
     #[inline]

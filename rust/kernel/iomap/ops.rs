@@ -201,7 +201,7 @@ impl DioOps {
 
     /// Whether the file system has a say in how bios are made or submitted.
     #[inline]
-    pub(super) fn takes_part(&self) -> bool {
+    pub fn takes_part(&self) -> bool {
         self.bio_set().is_some() || self.submit_io().is_some()
     }
 

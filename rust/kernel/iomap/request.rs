@@ -7,10 +7,10 @@
 //! of a handle determines what may be done with the request:
 //!
 //! ```text
-//!  kiocb ------new()---> Submitter --seal()--+--> Ok(Ended)        all bios ended, or none was made
+//!  kiocb ------new()---> Submitter --seal()--+--> Ok(Unique)       all bios ended, or none was made
 //!                            |               +--> Err(Queued)      the last bio owns it
 //!                            |
-//!                            +----wait()----------> Ended          once all bios have ended
+//!                            +----wait()----------> Unique         once all bios have ended
 //!                            |
 //!                            +----submission of a bio
 //!                                    |
@@ -45,9 +45,9 @@
 //! 1. Implement [`Operations`] for a type that has no values. `Sealed` is what the completion needs
 //!    to know, such as the size.
 //! 2. Make a static [`Cache`], and call [`Cache::init`] once at boot.
-//! 3. Allocate the memory with [`Submitter::prepare`], submit bios with [`Template::submit`], then
-//!    [`Submitter::seal`] the request. Only the kind of request that the exported end functions
-//!    complete ([`Exported`]) can have bios.
+//! 3. Allocate the memory ([`Prepared::new`]), begin the submission with it ([`Submitter::new`]),
+//!    submit bios with [`Template::submit`], then [`Submitter::seal`] the request. Only the kind of
+//!    request that the exported end functions complete ([`Exported`]) can have bios.
 //!
 //! ```no_run
 //! use kernel::{
@@ -134,7 +134,13 @@ use crate::{
     },
     prelude::*,
     static_lock_class,
-    sync::rcu,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        rcu, //
+    },
     task::MaySleep,
     types::Opaque,
     workqueue::RawWorkItem, //
@@ -150,6 +156,7 @@ use core::{
         ManuallyDrop,
         MaybeUninit, //
     },
+    ops::Deref,
     ptr::{
         self,
         NonNull, //
@@ -286,9 +293,56 @@ struct Inner<T: Operations> {
     /// Written by `Submitter::seal`, before the submission drops its reference.
     sealed: UnsafeCell<MaybeUninit<Left<T>>>,
     /// Whether a worker for ioends ended the last bio. Written by the holder of the last reference.
-    at_ioend: UnsafeCell<bool>,
+    // ORDERING: None needed: handing the request over publishes it.
+    at_ioend: Atomic<bool>,
     /// Initialised when the request is punted, which few are.
     work: Opaque<bindings::work_struct>,
+}
+
+/// A pointer at a request.
+///
+/// # Invariants
+///
+/// The request is there as long as this is used, and `protocol`, `buffers` and `at_ioend` are initialised.
+struct Shared<T: Operations>(NonNull<Inner<T>>);
+
+impl<T: Operations> Clone for Shared<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Operations> Copy for Shared<T> {}
+
+impl<T: Operations> Deref for Shared<T> {
+    type Target = Inner<T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Inner<T> {
+        // SAFETY: Valid by the invariants.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T: Operations> Shared<T> {
+    /// A pointer for C.
+    #[inline]
+    fn into_raw<C>(self) -> *mut C {
+        self.0.as_ptr().cast()
+    }
+
+    /// The opposite of [`Shared::into_raw`].
+    ///
+    /// # Safety
+    ///
+    /// `raw` must come from there, for a request of the same type, and the request must be there.
+    #[inline]
+    unsafe fn from_raw<C>(raw: *mut C) -> Self {
+        // INVARIANT: Required of the caller.
+        // SAFETY: What `into_raw` returns is not NULL.
+        Self(unsafe { NonNull::new_unchecked(raw.cast()) })
+    }
 }
 
 /// The memory of a request, which has no bio yet.
@@ -317,7 +371,7 @@ impl<T: Operations> Prepared<T> {
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
             (&raw mut (*raw).mark).write(MARK);
             (&raw mut (*raw).protocol).write(Protocol::new());
-            (&raw mut (*raw).at_ioend).write(UnsafeCell::new(false));
+            (&raw mut (*raw).at_ioend).write(Atomic::new(false));
         }
         // INVARIANT: Just initialised.
         Ok(Self(inner))
@@ -334,12 +388,10 @@ impl<T: Operations> Prepared<T> {
 /// bios. The request is not sealed. `iocb` is dropped by nobody else.
 #[must_use = "a request must be sealed"]
 pub struct Submitter<T: Operations> {
-    /// Becomes part of the request when it is sealed. Without memory it comes back then.
+    /// Becomes part of the request when it is sealed.
     iocb: ManuallyDrop<BusyIocb<DioOps>>,
-    /// The memory that the bios share: none before the first, unless C will be handed the request.
-    inner: Option<NonNull<Inner<T>>>,
-    /// How the bios are filled. The request has a copy, for the ends of its bios.
-    buffers: Buffers,
+    /// The memory that the bios share.
+    inner: Shared<T>,
     /// The number of references that were given to bios.
     bio_refs: Cell<i32>,
     /// Whether one of the bios has to be polled for.
@@ -355,40 +407,18 @@ impl<T: Operations> Drop for Submitter<T> {
 
 impl<T: Operations> Submitter<T> {
     /// Begins the submission of the request of `iocb`, whose bios are all filled alike.
-    ///
-    /// Its memory is allocated already, or will be by [`Submitter::prepare`]: a request that needs
-    /// no bio needs no memory.
     #[inline]
-    pub fn new(iocb: BusyIocb<DioOps>, buffers: Buffers, prepared: Option<Prepared<T>>) -> Self {
-        let mut this = Self {
-            iocb: ManuallyDrop::new(iocb),
-            inner: None,
-            buffers,
-            bio_refs: Cell::new(0),
-            polled: Cell::new(false),
-        };
-        if let Some(prepared) = prepared {
-            this.set_memory(prepared);
-        }
-        this
-    }
-
-    /// Allocates the memory that the bios share, unless there is some. Fails with `ENOMEM`.
-    #[inline]
-    pub fn prepare(&mut self, ctx: MaySleep) -> Result {
-        if self.inner.is_none() {
-            self.set_memory(Prepared::new(ctx)?);
-        }
-        Ok(())
-    }
-
-    /// Begins to use the memory of the request.
-    #[inline]
-    fn set_memory(&mut self, prepared: Prepared<T>) {
+    pub fn new(iocb: BusyIocb<DioOps>, buffers: Buffers, prepared: Prepared<T>) -> Self {
         let inner = ManuallyDrop::new(prepared).0;
         // SAFETY: The memory is ours. `sealed` and `work` may stay uninitialised.
-        unsafe { (&raw mut (*inner.as_ptr()).buffers).write(self.buffers) };
-        self.inner = Some(inner);
+        unsafe { (&raw mut (*inner.as_ptr()).buffers).write(buffers) };
+        // INVARIANT: No bio has a reference, and all is initialised.
+        Self {
+            iocb: ManuallyDrop::new(iocb),
+            inner: Shared(inner),
+            bio_refs: Cell::new(0),
+            polled: Cell::new(false),
+        }
     }
 
     /// The kiocb of the request.
@@ -397,18 +427,10 @@ impl<T: Operations> Submitter<T> {
         &self.iocb
     }
 
-    /// The shared state of the request, if it has memory.
-    #[inline]
-    fn protocol(&self) -> Option<&Protocol> {
-        // SAFETY: Our reference keeps the request.
-        self.inner
-            .map(|inner| unsafe { &(*inner.as_ptr()).protocol })
-    }
-
     /// How the bios are filled.
     #[inline]
     pub(super) fn buffers(&self) -> Buffers {
-        self.buffers
+        self.inner.buffers
     }
 
     /// Notes that one of the bios raises no interrupt, so that a waiting submission polls for it.
@@ -417,15 +439,13 @@ impl<T: Operations> Submitter<T> {
         self.polled.set(true);
     }
 
-    /// Makes the reference of a bio that is about to be submitted, if there is the memory that bios
-    /// share.
+    /// Makes the reference of a bio that is about to be submitted.
     #[inline]
-    pub(super) fn bio_ref(&self) -> Option<BioRef<T>> {
-        let inner = self.inner?;
+    pub(super) fn bio_ref(&self) -> BioRef<T> {
         // OVERFLOW: The memory for so many bios does not exist.
         self.bio_refs.set(self.bio_refs.get().wrapping_add(1));
         // INVARIANT: One of ours.
-        Some(BioRef { inner })
+        BioRef { inner: self.inner }
     }
 
     /// Whether a bio has failed already, so that more of them are no use.
@@ -433,16 +453,13 @@ impl<T: Operations> Submitter<T> {
     /// A hint: bios in flight may still fail.
     #[inline]
     pub fn has_failed(&self) -> bool {
-        self.protocol().is_some_and(Protocol::has_failed)
+        self.inner.protocol.has_failed()
     }
 
-    /// Records an error of the submission. The first error of a request wins. Does nothing if the
-    /// request has no memory: the caller has the error.
+    /// Records an error of the submission. The first error of a request wins.
     #[inline]
     pub fn record_error(&self, error: Error) {
-        if let Some(protocol) = self.protocol() {
-            protocol.record_error(error.to_errno());
-        }
+        self.inner.protocol.record_error(error.to_errno());
     }
 
     /// Ends submission: the last bio to end completes the request, unless all have ended by now.
@@ -450,12 +467,11 @@ impl<T: Operations> Submitter<T> {
     /// `sealed` becomes part of the request. Returns the request if the caller has to complete it.
     /// Otherwise the request, and its kiocb, may be gone by the time this returns.
     #[inline]
-    pub fn seal(self, sealed: T::Sealed) -> Result<Ended<T>, Queued> {
+    pub fn seal(self, sealed: T::Sealed) -> Result<Unique<T>, Queued> {
         match self.hand_over(sealed, None::<fn() -> *mut c_void>) {
-            Ok((_, AtSeal::Nothing | AtSeal::Waiting)) => Err(Queued::new()),
+            (_, AtSeal::Nothing | AtSeal::Waiting) => Err(Queued::new()),
             // INVARIANT: Only our references were left, and the request was sealed.
-            Ok((inner, AtSeal::Request)) => Ok(Ended::Bios(Unique { inner })),
-            Err((iocb, sealed)) => Ok(Ended::WithoutBio(iocb, sealed)),
+            (inner, AtSeal::Request) => Ok(Unique { inner }),
         }
     }
 
@@ -464,51 +480,35 @@ impl<T: Operations> Submitter<T> {
     ///
     /// A polled bio ends only if somebody polls for it. The caller of the request cannot while this
     /// task waits, so this does.
-    pub fn wait(self, sealed: T::Sealed, ctx: MaySleep) -> Ended<T> {
+    pub fn wait(self, sealed: T::Sealed, ctx: MaySleep) -> Unique<T> {
         let polled = self.polled.get().then_some(self.iocb.as_raw());
         let task = || crate::task::Task::current_raw().cast::<c_void>();
-        let inner = match self.hand_over(sealed, Some(task)) {
-            Ok((inner, AtSeal::Request)) => inner,
-            Ok((inner, AtSeal::Nothing | AtSeal::Waiting)) => {
-                // SAFETY: The last bio leaves the request to us, so it is valid, and its kiocb.
-                unsafe { sleep(&inner.as_ref().protocol, polled, ctx) };
-                inner
-            }
-            Err((iocb, sealed)) => return Ended::WithoutBio(iocb, sealed),
-        };
+        let (inner, at_seal) = self.hand_over(sealed, Some(task));
+        if !matches!(at_seal, AtSeal::Request) {
+            // SAFETY: The last bio leaves the request to us, so it is valid, and its kiocb.
+            unsafe { sleep(&inner.protocol, polled, ctx) };
+        }
         // INVARIANT: The last reference is gone, and its owner has left the request to us.
-        Ended::Bios(Unique { inner })
+        Unique { inner }
     }
 
-    /// Seals the request and drops the references of the submission. Without memory there is nobody
-    /// to hand it to, and the kiocb and the description come back.
+    /// Seals the request and drops the references of the submission.
     #[inline(always)]
     fn hand_over(
         self,
         sealed: T::Sealed,
         waiter: Option<impl FnOnce() -> *mut c_void>,
-    ) -> Result<(NonNull<Inner<T>>, AtSeal), Left<T>> {
+    ) -> (Shared<T>, AtSeal) {
         let mut this = ManuallyDrop::new(self);
+        let inner = this.inner;
         // SAFETY: `this` is not dropped, and its kiocb is taken only here.
         let sealed = (unsafe { ManuallyDrop::take(&mut this.iocb) }, sealed);
-        let Some(inner) = this.inner else {
-            return Err(sealed);
-        };
         // SAFETY: Our references were not dropped yet. By the invariants `sealed` was not written
         // before, and only the owner of the last reference looks at it.
-        unsafe { (*inner.as_ref().sealed.get()).write(sealed) };
-        // SAFETY: As above. The protocol does not look at the request after it has dropped them.
-        let protocol = &unsafe { inner.as_ref() }.protocol;
-        Ok((inner, protocol.seal(this.bio_refs.get(), waiter)))
+        unsafe { (*inner.sealed.get()).write(sealed) };
+        // The protocol does not look at the request after it has dropped them.
+        (inner, inner.protocol.seal(this.bio_refs.get(), waiter))
     }
-}
-
-/// A request that was submitted and is over.
-pub enum Ended<T: Operations> {
-    /// All bios have ended.
-    Bios(Unique<T>),
-    /// There was none, so it has no memory.
-    WithoutBio(BusyIocb<DioOps>, T::Sealed),
 }
 
 /// Sleeps until the request has been handed back. Polls for its bios meanwhile if `polled`.
@@ -612,7 +612,7 @@ pub(super) unsafe fn wake(task: *mut c_void, hand_back: impl FnOnce()) {
 /// Owns a reference.
 #[must_use = "a request is never completed while one of its bios is in flight"]
 pub(super) struct BioRef<T: Operations> {
-    inner: NonNull<Inner<T>>,
+    inner: Shared<T>,
 }
 
 // SAFETY: The reference count is atomic, and what a `BioRef` shows of the request is `Sync`.
@@ -623,7 +623,7 @@ impl<T: Operations> BioRef<T> {
     #[doc(alias = "bi_private")]
     #[inline]
     pub(super) fn into_raw(self) -> *mut c_void {
-        ManuallyDrop::new(self).inner.as_ptr().cast()
+        ManuallyDrop::new(self).inner.into_raw()
     }
 
     /// Takes the reference back from `bi_private`.
@@ -635,33 +635,27 @@ impl<T: Operations> BioRef<T> {
     pub(super) unsafe fn from_raw(raw: *mut c_void) -> Self {
         // INVARIANT: The reference that `into_raw` gave up.
         Self {
-            // SAFETY: Required of the caller.
-            inner: unsafe { NonNull::new_unchecked(raw.cast()) },
+            // SAFETY: Required of the caller, and the reference keeps the request.
+            inner: unsafe { Shared::from_raw(raw) },
         }
-    }
-
-    #[inline]
-    fn inner(&self) -> &Inner<T> {
-        // SAFETY: Our reference keeps the request.
-        unsafe { self.inner.as_ref() }
     }
 
     /// How the bio was filled.
     #[inline]
     pub(super) fn buffers(&self) -> Buffers {
-        self.inner().buffers
+        self.inner.buffers
     }
 
     /// Records that the bio has failed. The first error of a request wins.
     #[inline]
     pub(super) fn record_error(&self, error: Error) {
-        self.inner().protocol.record_error(error.to_errno());
+        self.inner.protocol.record_error(error.to_errno());
     }
 
     /// Whether any bio has failed so far, this one included.
     #[inline]
     pub(super) fn has_failed(&self) -> bool {
-        self.inner().protocol.has_failed()
+        self.inner.protocol.has_failed()
     }
 
     /// Drops the reference. Returns the request if it was the last and no task waits for the
@@ -672,13 +666,11 @@ impl<T: Operations> BioRef<T> {
     #[inline]
     pub(super) fn finish(self, at_ioend: bool) -> Option<Unique<T>> {
         let inner = ManuallyDrop::new(self).inner;
-        // SAFETY: Our reference keeps the request until it is dropped here. If it was not the last,
-        // the protocol does not look at the request any more.
-        let ended = unsafe { inner.as_ref() }.protocol.finish(|| {
+        // Our reference keeps the request until it is dropped here. If it was not the last, the
+        // protocol does not look at the request any more.
+        let ended = inner.protocol.finish(|| {
             if at_ioend {
-                // SAFETY: Ours was the last reference. Nobody else looks at the field until we hand the
-                // request back.
-                unsafe { *inner.as_ref().at_ioend.get() = true };
+                inner.at_ioend.store(true, Relaxed);
             }
         });
         match ended {
@@ -688,7 +680,7 @@ impl<T: Operations> BioRef<T> {
             AtEnd::Request => Some(Unique { inner }),
             AtEnd::Awaited(task) => {
                 // SAFETY: The request is there until we hand it back, and the task until then.
-                unsafe { wake(task, || inner.as_ref().protocol.hand_back()) };
+                unsafe { wake(task, move || inner.protocol.hand_back()) };
                 None
             }
         }
@@ -704,7 +696,7 @@ impl<T: Operations> BioRef<T> {
 /// The request is sealed and nobody else refers to it.
 #[must_use = "a dropped request is never completed"]
 pub struct Unique<T: Operations> {
-    inner: NonNull<Inner<T>>,
+    inner: Shared<T>,
 }
 
 impl<T: Operations> Drop for Unique<T> {
@@ -718,23 +710,17 @@ impl<T: Operations> Drop for Unique<T> {
 unsafe impl<T: Operations> Send for Unique<T> {}
 
 impl<T: Operations> Unique<T> {
-    #[inline]
-    fn inner(&self) -> &Inner<T> {
-        // SAFETY: Valid by the invariants.
-        unsafe { self.inner.as_ref() }
-    }
-
     /// The first error of the request, if there was one.
     #[inline]
     pub fn result(&self) -> Result {
-        to_result(self.inner().protocol.error())
+        to_result(self.inner.protocol.error())
     }
 
     /// The kiocb, and what the submission has left behind.
     #[inline]
     pub fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut T::Sealed) {
         // SAFETY: By the invariants the request is sealed and ours alone.
-        let (iocb, sealed) = unsafe { (*self.inner().sealed.get()).assume_init_mut() };
+        let (iocb, sealed) = unsafe { (*self.inner.sealed.get()).assume_init_mut() };
         (iocb, sealed)
     }
 
@@ -745,8 +731,8 @@ impl<T: Operations> Unique<T> {
         let inner = ManuallyDrop::new(self).inner;
         // SAFETY: By the invariants the request is sealed and ours alone. It is freed, so it is read once.
         unsafe {
-            let sealed = (*inner.as_ref().sealed.get()).assume_init_read();
-            bindings::kfree(inner.as_ptr().cast());
+            let sealed = (*inner.sealed.get()).assume_init_read();
+            bindings::kfree(inner.into_raw());
             sealed
         }
     }
@@ -754,8 +740,7 @@ impl<T: Operations> Unique<T> {
     /// Whether a worker for ioends ended the last bio, which is process context already.
     #[inline]
     pub fn at_ioend(&self) -> bool {
-        // SAFETY: By the invariants the request is ours alone.
-        unsafe { *self.inner().at_ioend.get() }
+        self.inner.at_ioend.load(Relaxed)
     }
 
     /// Lets [`Operations::punted`] go on with the request on the queue of the super block, or on
@@ -765,22 +750,21 @@ impl<T: Operations> Unique<T> {
     #[doc(alias = "queue_work")]
     #[cold]
     pub fn punt(self) {
-        // SAFETY: As in `at_ioend`.
-        unsafe { *self.inner().at_ioend.get() = false };
+        self.inner.at_ioend.store(false, Relaxed);
         Punted(self).punt();
     }
 
     /// What has happened to the caller's pages.
     #[inline]
     pub fn pages(&self) -> Pages {
-        self.inner().buffers.pages()
+        self.inner.buffers.pages()
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
     #[doc(alias = "iomap_dio")]
     #[inline]
     pub fn into_raw(self) -> *mut bindings::iomap_dio {
-        ManuallyDrop::new(self).inner.as_ptr().cast()
+        ManuallyDrop::new(self).inner.into_raw()
     }
 
     /// Takes a request back from C.
@@ -793,7 +777,7 @@ impl<T: Operations> Unique<T> {
         // INVARIANT: Nobody knew of the request but C, who gives it back.
         Self {
             // SAFETY: Required of the caller.
-            inner: unsafe { NonNull::new_unchecked(raw.cast()) },
+            inner: unsafe { Shared::from_raw(raw) },
         }
     }
 }
@@ -804,7 +788,7 @@ struct Punted<T: Operations>(Unique<T>);
 impl<T: Operations> Puntable for Punted<T> {
     fn queue(&self) -> Option<DioDoneWq<'_>> {
         // SAFETY: By the invariants the request is sealed and ours alone.
-        let (iocb, _) = unsafe { (*self.0.inner().sealed.get()).assume_init_ref() };
+        let (iocb, _) = unsafe { (*self.0.inner.sealed.get()).assume_init_ref() };
         iocb.inode().dio_done_wq()
     }
 }
@@ -824,7 +808,7 @@ unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
     where
         F: FnOnce(*mut bindings::work_struct) -> bool,
     {
-        let work = ManuallyDrop::new(self).0.inner().work.get();
+        let work = ManuallyDrop::new(self).0.inner.work.get();
         // SAFETY: The field is valid for writes, nobody else refers to it, and the lock class is
         // static.
         unsafe {
@@ -853,8 +837,8 @@ unsafe extern "C" fn run<T: Operations>(work: *mut bindings::work_struct) {
     let inner = unsafe { crate::container_of!(work, Inner<T>, work) };
     // INVARIANT: The request that `__enqueue` gave up.
     let request = Unique {
-        // SAFETY: Points into an allocation.
-        inner: unsafe { NonNull::new_unchecked(inner.cast_mut()) },
+        // SAFETY: It is there, and points into an allocation.
+        inner: unsafe { Shared::from_raw(inner.cast_mut()) },
     };
     // SAFETY: A worker is in process context.
     let ctx = unsafe { MaySleep::assume() };

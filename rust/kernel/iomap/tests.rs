@@ -29,7 +29,6 @@ use super::{
     },
     request::{
         Cache,
-        Ended,
         Operations,
         Prepared,
         Submitter,
@@ -152,19 +151,12 @@ fn end(iocb: BusyIocb<DioOps>) {
     assert_eq!(left.load(Relaxed), 0);
 }
 
-/// The request, which has memory and was not left to its bios.
-fn sealed(sealed: Result<Ended<Probe>, Queued>) -> Result<Unique<Probe>> {
-    match sealed {
-        Ok(Ended::Bios(request)) => Ok(request),
-        Ok(Ended::WithoutBio(iocb, _)) => {
-            end(iocb);
-            Err(EINVAL)
-        }
-        Err(queued) => {
-            queued.answer().into_raw();
-            Err(EINVAL)
-        }
-    }
+/// The request, which was not left to its bios.
+fn sealed(sealed: Result<Unique<Probe>, Queued>) -> Result<Unique<Probe>> {
+    sealed.map_err(|queued| {
+        queued.answer().into_raw();
+        EINVAL
+    })
 }
 
 static CACHE: Cache<Probe> = Cache::new();
@@ -177,11 +169,7 @@ fn start() -> Result<Submitter<Probe>> {
     }
     let prepared = Prepared::<Probe>::new(ctx())?;
     let buffers = Buffers::ZeroCopy(Pages::Dirtied);
-    Ok(Submitter::new(
-        iocb(DioOps::none())?,
-        buffers,
-        Some(prepared),
-    ))
+    Ok(Submitter::new(iocb(DioOps::none())?, buffers, prepared))
 }
 
 /// Memory of the kernel, with an iterator.
@@ -339,41 +327,12 @@ mod cases {
     #[test]
     fn last_bio_says_where_it_ended() -> Result {
         let submitter = start()?;
-        let bio_ref = || submitter.bio_ref().ok_or(ENOMEM);
-        let (first, last) = (bio_ref()?, bio_ref()?);
+        let (first, last) = (submitter.bio_ref(), submitter.bio_ref());
         assert!(first.finish(true).is_none());
         assert!(submitter.seal(seal(3)?).is_err());
         let request = last.finish(false).ok_or(EINVAL)?;
         assert!(!request.at_ioend());
         assert_eq!(over(request).value, 3);
-        Ok(())
-    }
-
-    #[test]
-    fn request_without_memory_is_its_kiocb() -> Result {
-        let buffers = Buffers::ZeroCopy(Pages::LeftAlone);
-        for wait in [false, true] {
-            let submitter = Submitter::<Probe>::new(iocb(DioOps::none())?, buffers, None);
-            assert!(submitter.bio_ref().is_none());
-            submitter.record_error(EIO);
-            assert!(!submitter.has_failed());
-            let ended = if wait {
-                submitter.wait(seal(1)?, ctx())
-            } else {
-                submitter.seal(seal(1)?).map_err(|_| EINVAL)?
-            };
-            let Ended::WithoutBio(iocb, seal) = ended else {
-                return Err(EINVAL);
-            };
-            end(iocb);
-            assert_eq!(seal.value, 1);
-        }
-        let mut submitter = Submitter::<Probe>::new(iocb(DioOps::none())?, buffers, None);
-        submitter.prepare(ctx())?;
-        submitter.prepare(ctx())?;
-        submitter.record_error(EIO);
-        assert!(submitter.has_failed());
-        assert_eq!(over(sealed(submitter.seal(seal(2)?))?).value, 2);
         Ok(())
     }
 
@@ -383,7 +342,7 @@ mod cases {
         // Often enough that both orders of the race occur.
         for round in 0..200 {
             let submitter = start()?;
-            let bio_ref = submitter.bio_ref().ok_or(ENOMEM)?;
+            let bio_ref = submitter.bio_ref();
             workqueue::system().try_spawn(GFP_KERNEL, move || {
                 if round % 2 == 0 {
                     bio_ref.record_error(EIO);
@@ -625,11 +584,7 @@ mod cases {
 
             let template = template(&own, 512)?;
             let buffers = Buffers::Bounced(Pages::LeftAlone);
-            let mut submitter = Submitter::<Probe>::new(own, buffers, None);
-            // There is no memory yet that bios could share.
-            let bio = template.zeroes(0, 512, 4096)?;
-            assert_eq!(template.submit(bio, &submitter, 0).err(), Some(ENOMEM));
-            submitter.prepare(ctx())?;
+            let submitter = Submitter::<Probe>::new(own, buffers, Prepared::new(ctx())?);
             // The end of this bio would take it for a bounced one.
             let bio = template.pin(submitter.iocb(), 0, &mut memory, 4096)?;
             assert_eq!(template.submit(bio, &submitter, 0).err(), Some(EINVAL));

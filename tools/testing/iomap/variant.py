@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """Does the compiler list the places that a new way of a request has to know about?
 
-Adds a variant to `Travel` in a copy of the sources, compiles them as the build has, and compares the
-functions in which the compiler finds a match that lacks it with those that the manual lists.
+Adds a variant to `Kind` in a copy of the sources, compiles them as the build has, and compares the
+functions in which the compiler finds a match that lacks it with those that the manual lists. Any two
+variants have to be in different arms of one of these matches, or they are one variant.
 """
 
 import re
 import shutil
 import sys
 import tempfile
+from itertools import combinations
 from pathlib import Path
 
 import rustc
@@ -20,7 +22,7 @@ MANUAL = "Documentation/rust/iomap.rst"
 def listed(text: str) -> set[str]:
     """The functions in the table of the manual."""
     table = text.split("The places that match on the variant, without a wildcard:", 1)[1]
-    rows = table.split("\nThe parts of a debt", 1)[0]
+    rows = table.split("\nCompletion work", 1)[0]
     return set(re.findall(r"``(?:\w+::)?(\w+)\(\)``", rows))
 
 
@@ -32,16 +34,27 @@ def function_at(path: str, line: int) -> str:
     sys.exit(f"{path}:{line} is in no function")
 
 
+def alike(text: str) -> list[tuple[str, ...]]:
+    """The pairs of variants that no function of the file treats differently."""
+    declared = re.search(r"enum Kind \{(.*?)\n\}", text, re.DOTALL)
+    variants = re.findall(r"^    (\w+)", declared[1] if declared else "", re.MULTILINE)
+    # The arms of the match in each function, as sets of variants.
+    functions = [[set(re.findall(r"Kind::(\w+)", arm)) for arm in re.findall(r"((?:\|?\s*Kind::\w+[^|=]*)+)=>", body)]
+                 for body in re.split(r"\bfn ", text)]
+    return [pair for pair in combinations(variants, 2)
+            if not any({pair[0]} == arm & set(pair) for arms in functions for arm in arms)]
+
+
 def compile_with_variant(project: Path, build: Path, copy: str) -> str:
     """What the compiler says of the sources with one more variant, in `copy`."""
     shutil.copy(f"{project}/{rustc.CRATE}", copy)
     shutil.copytree(f"{project}/{FOLDER}", f"{copy}/direct_io")
     shutil.copytree(f"{project}/fs/iomap/tests", f"{copy}/tests")
-    path = Path(copy, "direct_io/travel.rs")
+    path = Path(copy, "direct_io/dio.rs")
     text = path.read_text()
-    start = "pub(crate) enum Travel {\n"
+    start = "pub(crate) enum Kind {\n"
     if text.count(start) != 1:
-        sys.exit(f"{FOLDER}/travel.rs has no enum Travel")
+        sys.exit(f"{FOLDER}/dio.rs has no enum Kind")
     path.write_text(text.replace(start, start + "    /// A way that nobody knows yet.\n    New,\n"))
     return rustc.run(build, f"{copy}/direct_io.rs", copy, "metadata")[1]
 
@@ -60,4 +73,6 @@ def judge(project: Path, build: Path) -> str:
             f"{what}: {', '.join(sorted(names))}" for what, names in (
                 ("not in the manual", found - manual),
                 ("in the manual, but the compiler does not complain", manual - found)) if names))
+    if pairs := alike((project / FOLDER / "dio.rs").read_text()):
+        sys.exit("no match separates " + ", ".join(" and ".join(pair) for pair in pairs))
     return f"{len(places)} matches in {len(found)} functions"

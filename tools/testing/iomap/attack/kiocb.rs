@@ -20,6 +20,7 @@ use kernel::{
         ops::DioOps,
         request::{
             Operations,
+            Prepared,
             Submitter, //
         },
     },
@@ -88,8 +89,12 @@ pub fn forged_queue() {
 // or use it once it may be freed.
 
 /// `Submitter::new()` consumes the kiocb.
-pub fn begun<T: Operations>(iocb: BusyIocb<DioOps>, buffers: Buffers) -> Submitter<T> {
-    let request = Submitter::new(iocb, buffers, None);
+pub fn begun<T: Operations>(
+    iocb: BusyIocb<DioOps>,
+    buffers: Buffers,
+    prepared: Prepared<T>,
+) -> Submitter<T> {
+    let request = Submitter::new(iocb, buffers, prepared);
     let _told = iocb.end_io(0, 0, EndIoFlags::empty); //~ E0382 iocb
     request
 }

@@ -11,9 +11,9 @@ use kernel::{
         },
         kiocb::Queued,
         request::{
-            Ended,
             Operations,
-            Submitter, //
+            Submitter,
+            Unique, //
         },
     },
     task::MaySleep, //
@@ -26,7 +26,7 @@ pub fn while_waiting<T: Operations>(
     request: Submitter<T>,
     sealed: T::Sealed,
     ctx: MaySleep,
-) -> Ended<T> {
+) -> Unique<T> {
     let ended = request.wait(sealed, ctx);
     request.record_error(EIO); //~ E0382 request
     ended
@@ -38,14 +38,14 @@ pub fn left_and_waited<T: Operations>(
     sealed: T::Sealed,
     other: T::Sealed,
     ctx: MaySleep,
-) -> Result<Ended<T>, Queued> {
+) -> Result<Unique<T>, Queued> {
     let left = request.seal(sealed);
     let _ended = request.wait(other, ctx); //~ E0382 request
     left
 }
 
 /// A request that may have bios in flight cannot be freed.
-pub fn freed<T: Operations>(request: Submitter<T>, sealed: T::Sealed) -> Result<Ended<T>, Queued> {
+pub fn freed<T: Operations>(request: Submitter<T>, sealed: T::Sealed) -> Result<Unique<T>, Queued> {
     let _sealed = request.into_parts(); //~ E0599 into_parts
     request.seal(sealed)
 }
@@ -83,7 +83,7 @@ pub fn both<H: Started>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>,
 pub fn after_seal<T: Operations>(
     request: Submitter<T>,
     sealed: T::Sealed,
-) -> Result<Ended<T>, Queued> {
+) -> Result<Unique<T>, Queued> {
     let sealed = request.seal(sealed);
     let _failed = request.has_failed(); //~ E0382 request
     sealed

@@ -8,10 +8,11 @@
 
 use crate::decide::{
     self,
+    CompWork,
     Durability,
-    Owed,
-    Target,
-    Walk, //
+    IterEnd,
+    IterEndAction,
+    Target, //
 };
 use proptest::{
     prelude::*,
@@ -61,18 +62,18 @@ fn near(pos: i64, off: i64) -> i64 {
     (i128::from(pos) + i128::from(off)).clamp(0, i128::from(i64::MAX)) as i64
 }
 
-const ALL: [Owed; 7] = [
-    Owed::CONVERT,
-    Owed::REMAP,
-    Owed::RECORD,
-    Owed::EXTEND,
-    Owed::FLUSH,
-    Owed::DROP_PAGES,
-    Owed::REPORT,
+const ALL: [CompWork; 7] = [
+    CompWork::UNWRITTEN,
+    CompWork::COW,
+    CompWork::NEW,
+    CompWork::EXTEND,
+    CompWork::SYNC,
+    CompWork::INVALIDATE,
+    CompWork::ERROR,
 ];
 
-/// A set of the parts of a debt. Bit `i` stands for `ALL[i]`.
-fn some_owed() -> impl Strategy<Value = u32> {
+/// A set of completion work. Bit `i` stands for `ALL[i]`.
+fn some_work() -> impl Strategy<Value = u32> {
     0..1u32 << ALL.len()
 }
 
@@ -80,9 +81,9 @@ fn has(set: u32, part: usize) -> bool {
     set >> part & 1 != 0
 }
 
-fn owed(set: u32) -> Owed {
+fn work(set: u32) -> CompWork {
     let parts = (0..ALL.len()).filter(|&i| has(set, i));
-    parts.fold(Owed::NOTHING, |owed, i| owed.with(ALL[i]))
+    parts.fold(CompWork::NONE, |work, i| work.with(ALL[i]))
 }
 
 /// Blocks that a write goes to, with a fair share of pure overwrites.
@@ -143,21 +144,19 @@ proptest! {
         prop_assert_eq!(decide::clamp_read(pos, size as isize, i_size) as i128, expected);
     }
 
-    // D82: debts are a union in any order, and their parts are distinct.
+    // D82: completion work adds up in any order, and its reasons are distinct.
     #[test]
-    fn debts_add_up(a in some_owed(), b in some_owed(), on: bool) {
+    fn work_adds_up(a in some_work(), b in some_work(), on: bool) {
         let union = a | b;
-        prop_assert_eq!(owed(a).with(owed(b)), owed(union));
-        prop_assert_eq!(owed(b).with(owed(a)), owed(union));
-        prop_assert_eq!(owed(a).with_if(on, owed(b)), owed(if on { union } else { a }));
-        prop_assert_eq!(owed(a).is_nothing(), a == 0);
-        prop_assert_eq!(owed(a) == owed(b), a == b);
-        prop_assert_eq!(owed(a).debt().is_some(), a != 0);
-        if let (Some(a), Some(b)) = (owed(a).debt(), owed(b).debt()) {
-            prop_assert_eq!(Some(a.with(b)), owed(union).debt());
-        }
+        prop_assert_eq!(work(a).with(work(b)), work(union));
+        prop_assert_eq!(work(b).with(work(a)), work(union));
+        prop_assert_eq!(work(a).with_if(on, work(b)), work(if on { union } else { a }));
+        prop_assert_eq!(work(a).is_empty(), a == 0);
+        prop_assert_eq!(work(a) == work(b), a == b);
+        prop_assert_eq!(work(a).has(work(b)), a & b != 0);
+        prop_assert_eq!(work(a).without(work(b)), work(a & !b));
         for (i, &one) in ALL.iter().enumerate() {
-            prop_assert_eq!(owed(a).debt().is_some_and(|debt| debt.has(one)), has(a, i));
+            prop_assert_eq!(work(a).has(one), has(a, i));
         }
     }
 
@@ -181,7 +180,7 @@ proptest! {
         } else {
             Durability::NotNeeded
         };
-        let mut all = Owed::NOTHING;
+        let mut all = CompWork::NONE;
         for (mapping, write_cache, has_fua) in mappings {
             let asked = Cell::new(0);
             let plan = decide::plan_write(&mapping, durability, || {
@@ -189,7 +188,7 @@ proptest! {
                 !write_cache || has_fua
             });
             durability = plan.durability;
-            all = all.with(plan.owed);
+            all = all.with(plan.work);
 
             let completion_work = mapping.unwritten || mapping.shared || mapping.new;
             let mut fua = false;
@@ -209,10 +208,10 @@ proptest! {
 
             prop_assert_eq!(plan.fua, fua);
             prop_assert_eq!(asked.get(), u32::from(matters));
-            prop_assert_eq!(plan.owed.zeroes_around(), mapping.unwritten || mapping.new);
-            prop_assert_eq!(plan.owed.is_nothing(), !completion_work);
-            // The request stays polled as long as it has no debt.
-            prop_assert_eq!(all.is_nothing(), !comp_work);
+            prop_assert_eq!(plan.work.zeroes_around(), mapping.unwritten || mapping.new);
+            prop_assert_eq!(plan.work.is_empty(), !completion_work);
+            // The request stays polled as long as it has no completion work.
+            prop_assert_eq!(all.is_empty(), !comp_work);
         }
         if write_through {
             need_sync = false;
@@ -223,10 +222,10 @@ proptest! {
             (false, false) => Durability::NotNeeded,
         };
         prop_assert_eq!(durability, expected);
-        let expected = Owed::NOTHING
-            .with_if(unwritten, Owed::CONVERT)
-            .with_if(cow, Owed::REMAP)
-            .with_if(new, Owed::RECORD);
+        let expected = CompWork::NONE
+            .with_if(unwritten, CompWork::UNWRITTEN)
+            .with_if(cow, CompWork::COW)
+            .with_if(new, CompWork::NEW);
         prop_assert_eq!(all, expected);
     }
 
@@ -246,7 +245,7 @@ proptest! {
         // Reads have no plan, and zero nothing.
         let around = write
             && decide::plan_write(&mapping, Durability::NotNeeded, || true)
-                .owed
+                .work
                 .zeroes_around();
         let asked = Cell::new(false);
         let zeroes = decide::zeroes_tail(write, around, end, || {
@@ -293,9 +292,9 @@ proptest! {
         prop_assert_eq!(decide::is_reported(errno, -11, -15), expected);
     }
 
-    // D118 to D121, with the flags of C, for a request without a debt.
+    // D118 to D121, with the flags of C, for a request without completion work.
     #[test]
-    fn debts_at_the_end(write: bool, failed: bool, nrpages in 0..3u32) {
+    fn work_that_comes_up_at_the_end(write: bool, failed: bool, nrpages in 0..3u32) {
         let mut comp_work = failed;
         let mut asks = false;
         if write && !comp_work {
@@ -306,26 +305,26 @@ proptest! {
         }
 
         let asked = Cell::new(false);
-        let owed_now = decide::owed_at_end(write, failed, || {
+        let now = decide::work_at_end(write, failed, || {
             asked.set(true);
             nrpages != 0
         });
         prop_assert_eq!(asked.get(), asks);
-        prop_assert_eq!(owed_now.is_nothing(), !comp_work);
-        let expected = Owed::NOTHING
-            .with_if(failed, Owed::REPORT)
-            .with_if(asks && nrpages != 0, Owed::DROP_PAGES);
-        prop_assert_eq!(owed_now, expected);
+        prop_assert_eq!(now.is_empty(), !comp_work);
+        let expected = CompWork::NONE
+            .with_if(failed, CompWork::ERROR)
+            .with_if(asks && nrpages != 0, CompWork::INVALIDATE);
+        prop_assert_eq!(now, expected);
     }
 
     // D137 to D140, with the numbers of C.
     #[test]
-    fn settlements(
-        (walk, errno) in prop::sample::select(vec![
-            (Walk::Done, 0),
-            (Walk::Fault, -14),
-            (Walk::FallBack, -15),
-            (Walk::Failed, -5),
+    fn ends_of_the_iteration(
+        (end, errno) in prop::sample::select(vec![
+            (IterEnd::Done, 0),
+            (IterEnd::Fault, -14),
+            (IterEnd::FallBack, -15),
+            (IterEnd::Failed, -5),
         ]),
         size in prop_oneof![Just(0), Just(1), Just(isize::MAX), 0..isize::MAX],
         partial: bool,
@@ -343,8 +342,11 @@ proptest! {
             wait_for_completion = true;
             ret = 0;
         }
-        let settled = decide::settle(walk, size, partial, nowait);
-        prop_assert_eq!(settled.fails, ret < 0);
-        prop_assert_eq!(settled.waits, wait_for_completion);
+        let expected = match (ret < 0, wait_for_completion) {
+            (true, _) => IterEndAction::Fail,
+            (false, true) => IterEndAction::Wait,
+            (false, false) => IterEndAction::Continue,
+        };
+        prop_assert_eq!(decide::iter_end_action(end, size, partial, nowait), expected);
     }
 }
