@@ -116,7 +116,8 @@ impl<'a> Submission<'a> {
         Ok(())
     }
 
-    /// Ends submission, with this result, and waits for the bios if asked to.
+    /// Ends submission, with this result, and waits for the bios if asked to or if the kiocb is
+    /// synchronous.
     pub(super) fn seal(self, result: Result, wait: bool) -> Result<Unique<Dio>, Queued> {
         let dio = self.request.dio_at_end(self.size);
         if let Err(error) = result {
@@ -125,7 +126,7 @@ impl<'a> Submission<'a> {
         if wait {
             Ok(self.bios.wait(dio, self.request.ctx))
         } else {
-            self.bios.seal(dio)
+            self.bios.seal(dio, self.request.ctx)
         }
     }
 

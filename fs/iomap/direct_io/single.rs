@@ -179,7 +179,7 @@ pub(super) fn start<'m>(
         if !plan.work.without(CompWork::SYNC).is_empty() {
             // A request with more work than a flush is not polled for.
             bio.iocb().stop_polling();
-        } else if !bio.iocb().is_sync() {
+        } else {
             bio.poll_for();
         }
     }
@@ -216,16 +216,16 @@ pub(crate) fn read(
         Err((iocb, error)) => return iocb.refuse(error),
     };
     let size = bio.size();
-    if bio.iocb().is_sync() {
-        let request = bio.submit_and_wait(SimpleRead { size }, ctx);
-        return complete::answer_simple(request, ctx);
-    }
     if bio.iocb().flags().has(IocbFlags::HIPRI) {
         bio.poll_for();
     }
-    let queued = bio.submit(SimpleRead { size }, ctx);
-    trace::queued(place.inode(), || (place.pos(), place.remaining()));
-    queued.answer()
+    match bio.submit(SimpleRead { size }, ctx) {
+        Ok(request) => complete::answer_simple(request, ctx),
+        Err(queued) => {
+            trace::queued(place.inode(), || (place.pos(), place.remaining()));
+            queued.answer()
+        }
+    }
 }
 
 /// Checks whether a simple read can be made from the mapping, which is returned with its device.

@@ -99,8 +99,6 @@ pub(super) struct Request<'a> {
     pub(super) flags: CallerFlags,
     /// Data goes to the file.
     write: bool,
-    /// The submitter waits for the bios.
-    pub(super) wait: bool,
     /// How the write becomes stable, according to the mappings so far.
     pub(super) durability: Durability,
     /// The completion work, so far.
@@ -120,7 +118,6 @@ impl<'a> Request<'a> {
             done_before,
             flags,
             write: ops.is_write(),
-            wait: false,
             durability: Durability::NotNeeded,
             work: CompWork::NONE,
             ctx,
@@ -270,14 +267,13 @@ fn admit(request: &mut Request<'_>, iocb: &Iocb, len: usize) -> Result {
         return Err(stale_pages(error, request, atomic, len));
     }
 
-    if iocb.is_sync() {
-        request.wait = true;
-    } else if request.flags.has(CallerFlags::FORCE_WAIT) {
-        request.wait = true;
-        // The caller cannot poll while the submitter waits.
-        iocb.stop_polling();
-    } else {
-        request.inode.ensure_dio_done_wq(ctx)?;
+    if !iocb.is_sync() {
+        if request.flags.has(CallerFlags::FORCE_WAIT) {
+            // The caller cannot poll while the submitter waits.
+            iocb.stop_polling();
+        } else {
+            request.inode.ensure_dio_done_wq(ctx)?;
+        }
     }
     Ok(())
 }
@@ -398,10 +394,10 @@ fn decide_and_submit(
     let end = || iter.pos().wrapping_add(iter.remaining() as i64);
     request.rewind(memory, mark, end);
 
-    let ended = if request.wait {
+    let ended = if request.flags.has(CallerFlags::FORCE_WAIT) {
         flight.wait(ctx)
     } else {
-        match flight.leave() {
+        match flight.leave(ctx) {
             Ok(ended) => ended,
             Err(queued) => {
                 trace::queued(request.inode, || (end(), 0));
@@ -484,7 +480,7 @@ fn submit(
     } else {
         Ok(())
     };
-    let wait = action == IterEndAction::Wait || request.wait;
+    let wait = action == IterEndAction::Wait || request.flags.has(CallerFlags::FORCE_WAIT);
     let inode = request.inode;
 
     let sealed = submission.seal(result, wait);

@@ -8,10 +8,9 @@
 //! the bio, the second one owns the request.
 //!
 //! ```text
-//!                 submit(): given away with its bio, failed
+//!                 submit(): given away with its bio, failed; synchronous
 //!  Unsubmitted --------------------------------------------------> Single
-//!     |     | submit_and_wait()                                       ^
-//!     |     +---------------------------------------------------------+
+//!     |                                                               ^
 //!     | start()           +--> Queued, the bio has it: ended ---------+
 //!     +---------> InFlight                                            |
 //!                         +--> leave() or wait(): ended --------------+
@@ -30,9 +29,11 @@
 //!    * [`Unsubmitted::submit`] gives the request away with the bio, for a request that has nothing
 //!      to do after its bio was submitted. It is the cheapest: the end of the bio needs no atomic
 //!      operation.
-//!    * [`Unsubmitted::submit_and_wait`] waits for the bio.
 //!    * [`Unsubmitted::start`] leaves the submission a hold on the request, until it calls
 //!      [`InFlight::leave`] or [`InFlight::wait`].
+//!
+//!    Both wait for the bio of a synchronous kiocb and return the request, because nobody could
+//!    complete such a kiocb later.
 //! 4. The owner of the [`Single`] completes the request with [`Single::into_parts`].
 //!
 //! ```no_run
@@ -103,12 +104,7 @@
 //!         Err((iocb, error)) => return iocb.refuse(error),
 //!     };
 //!     let header = Bytes(bio.size() as isize);
-//!     let ended = if bio.iocb().is_sync() {
-//!         Ok(bio.submit_and_wait(header, ctx))
-//!     } else {
-//!         bio.start(header, ctx).leave()
-//!     };
-//!     match ended {
+//!     match bio.start(header, ctx).leave(ctx) {
 //!         Ok(request) => {
 //!             let (iocb, result) = end(request);
 //!             iocb.answer(result)
@@ -480,10 +476,14 @@ impl<H: Header> Unsubmitted<H> {
     }
 
     /// Lets the caller of the request poll for this bio, or clears `IOCB_HIPRI` if nobody can.
+    ///
+    /// Nothing for a synchronous kiocb, whose caller waits.
     #[doc(alias = "bio_set_polled")]
     #[inline]
     pub fn poll_for(&mut self) {
-        self.bio.poll_for(&self.iocb);
+        if !self.iocb.is_sync() {
+            self.bio.poll_for(&self.iocb);
+        }
     }
 
     /// Writes the front pad and submits the bio, which ends with `end_io`. The bio may be gone when
@@ -514,14 +514,18 @@ impl<H: Header> Unsubmitted<H> {
     /// Submits the bio and gives the request away. [`GivenAway::went_well`] or, after an error,
     /// [`Header::punted`] goes on with it, perhaps before this returns.
     ///
-    /// Sleeps on page locks, and until the driver has a free tag.
+    /// Sleeps on page locks, and until the driver has a free tag. Waits for the bio and returns the
+    /// request if the kiocb is synchronous: nobody could complete that.
     #[inline(always)]
-    pub fn submit(self, header: H, ctx: MaySleep) -> Queued
+    pub fn submit(self, header: H, ctx: MaySleep) -> Result<Single<H>, Queued>
     where
         H: GivenAway,
     {
+        if self.iocb.is_sync() {
+            return Ok(self.submit_and_wait(header, ctx));
+        }
         self.send(header, end_given::<H>, ctx);
-        Queued::new()
+        Err(Queued::new())
     }
 
     /// Prepares the front pad for a submission that does not give the request away.
@@ -533,7 +537,7 @@ impl<H: Header> Unsubmitted<H> {
 
     /// Submits the bio, and waits until it has ended: uninterruptibly, and accounted as I/O wait.
     #[inline(always)]
-    pub fn submit_and_wait(self, header: H, ctx: MaySleep) -> Single<H> {
+    fn submit_and_wait(self, header: H, ctx: MaySleep) -> Single<H> {
         self.begin_handshake();
         let bio = self.send(header, end_awaited::<H>, ctx);
         // SAFETY: The bio leaves the request to us when it has ended.
@@ -602,8 +606,13 @@ impl<H: Started> InFlight<H> {
 
     /// Leaves the request to its bio, whose end calls [`Started::ended`]. Returns the request
     /// instead if the bio has ended already.
+    ///
+    /// Waits for the bio if the kiocb is synchronous: nobody could complete that.
     #[inline(always)]
-    pub fn leave(self) -> Result<Single<H>, Queued> {
+    pub fn leave(self, ctx: MaySleep) -> Result<Single<H>, Queued> {
+        if self.iocb().is_sync() {
+            return Ok(self.wait(ctx));
+        }
         let this = ManuallyDrop::new(self);
         if !this.handshake().leave() {
             return Err(Queued::new());

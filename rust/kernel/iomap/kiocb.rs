@@ -372,6 +372,12 @@ impl Drop for DoneIocb {
     }
 }
 
+/// Warns of a request that is never completed.
+#[cold]
+fn lost() {
+    crate::warn_on!(true);
+}
+
 impl Deref for DoneIocb {
     type Target = Iocb;
 
@@ -415,10 +421,12 @@ impl DoneIocb {
     pub fn complete(self, result: isize) {
         let raw = ManuallyDrop::new(self).as_raw();
         // SAFETY: The kiocb is valid.
-        if let Some(ki_complete) = unsafe { (*raw).ki_complete } {
+        match unsafe { (*raw).ki_complete } {
             // SAFETY: By the invariants the request is ours to complete, and `self` was consumed.
             // CAST: `long` and `ssize_t` have the same size.
-            unsafe { ki_complete(raw, result as c_long) };
+            Some(ki_complete) => unsafe { ki_complete(raw, result as c_long) },
+            // A synchronous kiocb is answered.
+            None => lost(),
         }
     }
 

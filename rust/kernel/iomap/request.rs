@@ -465,9 +465,13 @@ impl<T: Operations> Submitter<T> {
     /// Ends submission: the last bio to end completes the request, unless all have ended by now.
     ///
     /// `sealed` becomes part of the request. Returns the request if the caller has to complete it.
-    /// Otherwise the request, and its kiocb, may be gone by the time this returns.
+    /// Otherwise the request, and its kiocb, may be gone by the time this returns. Waits for the bios
+    /// if the kiocb is synchronous: nobody could complete that.
     #[inline]
-    pub fn seal(self, sealed: T::Sealed) -> Result<Unique<T>, Queued> {
+    pub fn seal(self, sealed: T::Sealed, ctx: MaySleep) -> Result<Unique<T>, Queued> {
+        if self.iocb.is_sync() {
+            return Ok(self.wait(sealed, ctx));
+        }
         match self.hand_over(sealed, None::<fn() -> *mut c_void>) {
             (_, AtSeal::Nothing | AtSeal::Waiting) => Err(Queued::new()),
             // INVARIANT: Only our references were left, and the request was sealed.

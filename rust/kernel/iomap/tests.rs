@@ -115,6 +115,9 @@ struct File {
     sb: Opaque<bindings::super_block>,
 }
 
+/// The `ki_complete()` of an asynchronous kiocb, which is answered instead.
+unsafe extern "C" fn completed(_iocb: *mut bindings::kiocb, _ret: c_long) {}
+
 /// The kiocb of a request, which [`over`] ends.
 fn iocb(ops: DioOps) -> Result<BusyIocb<DioOps>> {
     let file = File {
@@ -127,6 +130,7 @@ fn iocb(ops: DioOps) -> Result<BusyIocb<DioOps>> {
     // SAFETY: All of it is valid until `over` frees it.
     unsafe {
         (*(*file).iocb.get()).ki_filp = (*file).file.get();
+        (*(*file).iocb.get()).ki_complete = Some(completed);
         (*(*file).file.get()).f_inode = (*file).inode.get();
         (*(*file).inode.get()).i_sb = (*file).sb.get();
         Ok(NewIocb::from_raw((*file).iocb.get(), ops).begin_dio())
@@ -329,7 +333,7 @@ mod cases {
         let submitter = start()?;
         let (first, last) = (submitter.bio_ref(), submitter.bio_ref());
         assert!(first.finish(true).is_none());
-        assert!(submitter.seal(seal(3)?).is_err());
+        assert!(submitter.seal(seal(3)?, ctx()).is_err());
         let request = last.finish(false).ok_or(EINVAL)?;
         assert!(!request.at_ioend());
         assert_eq!(over(request).value, 3);
@@ -359,11 +363,22 @@ mod cases {
     }
 
     #[test]
+    fn synchronous_kiocb_is_waited_for() -> Result {
+        let submitter = start()?;
+        // SAFETY: The kiocb is the submitter's.
+        unsafe { (*submitter.iocb().as_raw()).ki_complete = None };
+        let bio_ref = submitter.bio_ref();
+        workqueue::system().try_spawn(GFP_KERNEL, move || drop(bio_ref.finish(false)))?;
+        assert_eq!(over(sealed(submitter.seal(seal(5)?, ctx()))?).value, 5);
+        Ok(())
+    }
+
+    #[test]
     fn punted_request_runs_on_the_queue() -> Result {
         let submitter = start()?;
         let seal = seal(6)?;
         let done = seal.done.clone();
-        let request = sealed(submitter.seal(seal))?;
+        let request = sealed(submitter.seal(seal, ctx()))?;
         // It has no queue of its own, so it is the system's.
         request.punt();
         done.wait_for_completion();
@@ -594,7 +609,7 @@ mod cases {
             assert_eq!(template.submit(bio, &submitter, 0).err(), Some(EINVAL));
             Ok(submitter)
         })?;
-        over(sealed(submitter.seal(seal(7)?))?);
+        over(sealed(submitter.seal(seal(7)?, ctx()))?);
         end(other);
         // SAFETY: Its bios were put.
         unsafe { bindings::bioset_exit(set.get()) };
@@ -612,7 +627,10 @@ mod cases {
         let answer = |result| Ok::<_, Error>(told(iocb(none())?).end_dio().answer(result));
         assert_eq!(warnings(|| Ok(drop(answer(0)?)))?, 1);
         assert_eq!(warnings(|| Ok(drop(start()?)))?, 1);
-        assert_eq!(warnings(|| Ok(drop(sealed(start()?.seal(seal(1)?))?)))?, 1);
+        assert_eq!(
+            warnings(|| Ok(drop(sealed(start()?.seal(seal(1)?, ctx()))?)))?,
+            1
+        );
 
         // That a request is queued is no result.
         let queued = -(bindings::EIOCBQUEUED as isize);

@@ -5,6 +5,7 @@ use kernel::{
     iomap::{
         bio::Buffers,
         bio_set::{
+            GivenAway,
             Header,
             InFlight,
             Started,
@@ -85,6 +86,23 @@ pub fn forged_queue() {
     let _queued = Queued::new(); //~ E0624 new
 }
 
+// N3: a synchronous kiocb is not queued, because nobody could complete it.
+
+/// `submit()` waits for such a kiocb, so it returns more than a `Queued`.
+pub fn given<H: GivenAway>(bio: Unsubmitted<H>, header: H, ctx: MaySleep) {
+    let _answer = bio.submit(header, ctx).answer(); //~ E0599 answer
+}
+
+/// `leave()` waits for it, so it wants the proof that it may.
+pub fn left<H: Started>(flight: InFlight<H>) {
+    let _ended = flight.leave(); //~ E0061 argument
+}
+
+/// So does `seal()`.
+pub fn sealed<T: Operations>(request: Submitter<T>, sealed: T::Sealed) {
+    let _ended = request.seal(sealed); //~ E0061 argument
+}
+
 // S8: a request owns its kiocb while its bios may be in flight, so no other code can end the kiocb,
 // or use it once it may be freed.
 
@@ -110,9 +128,9 @@ pub fn exchanged<T: Operations>(request: &mut Submitter<T>, iocb: &mut BusyIocb<
 }
 
 /// `seal()` ends every reference to the kiocb.
-pub fn after_seal<T: Operations>(request: Submitter<T>, sealed: T::Sealed) {
+pub fn after_seal<T: Operations>(request: Submitter<T>, sealed: T::Sealed, ctx: MaySleep) {
     let iocb = request.iocb();
-    let _left = request.seal(sealed); //~ E0505 request
+    let _left = request.seal(sealed, ctx); //~ E0505 request
     iocb.stop_polling();
 }
 

@@ -39,15 +39,19 @@ pub fn left_and_waited<T: Operations>(
     other: T::Sealed,
     ctx: MaySleep,
 ) -> Result<Unique<T>, Queued> {
-    let left = request.seal(sealed);
+    let left = request.seal(sealed, ctx);
     let _ended = request.wait(other, ctx); //~ E0382 request
     left
 }
 
 /// A request that may have bios in flight cannot be freed.
-pub fn freed<T: Operations>(request: Submitter<T>, sealed: T::Sealed) -> Result<Unique<T>, Queued> {
+pub fn freed<T: Operations>(
+    request: Submitter<T>,
+    sealed: T::Sealed,
+    ctx: MaySleep,
+) -> Result<Unique<T>, Queued> {
     let _sealed = request.into_parts(); //~ E0599 into_parts
-    request.seal(sealed)
+    request.seal(sealed, ctx)
 }
 
 /// A request that was handed over cannot be freed.
@@ -66,15 +70,15 @@ pub fn attack<T: Operations>(submitter: &Submitter<T>) {
 // T7: the submitter cannot use a request that it has handed over.
 
 /// `leave()` consumes the `InFlight`.
-pub fn after_leave<H: Started>(flight: InFlight<H>) -> Result<Single<H>, Queued> {
-    let ended = flight.leave();
+pub fn after_leave<H: Started>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>, Queued> {
+    let ended = flight.leave(ctx);
     let _iocb = flight.iocb(); //~ E0382 flight
     ended
 }
 
 /// A request that was left cannot be waited for.
 pub fn both<H: Started>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>, Queued> {
-    let ended = flight.leave();
+    let ended = flight.leave(ctx);
     let _ended = flight.wait(ctx); //~ E0382 flight
     ended
 }
@@ -83,8 +87,9 @@ pub fn both<H: Started>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>,
 pub fn after_seal<T: Operations>(
     request: Submitter<T>,
     sealed: T::Sealed,
+    ctx: MaySleep,
 ) -> Result<Unique<T>, Queued> {
-    let sealed = request.seal(sealed);
+    let sealed = request.seal(sealed, ctx);
     let _failed = request.has_failed(); //~ E0382 request
     sealed
 }
