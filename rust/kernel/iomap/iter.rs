@@ -171,6 +171,8 @@ enum Asked {
     /// Without `iomap_iter()`: there is nothing to do at the end of a mapping.
     Directly,
     ByIter,
+    /// In one of these ways or not at all, and it is not asked again.
+    Over,
 }
 
 impl Deref for Iter<'_> {
@@ -180,6 +182,14 @@ impl Deref for Iter<'_> {
     fn deref(&self) -> &Place {
         &self.place
     }
+}
+
+/// The position in the file after the last byte of a mapping.
+#[inline]
+fn end_of(map: &bindings::iomap) -> u64 {
+    // OVERFLOW: What a file system returns is not to be trusted with a panic; C wraps too.
+    // CAST: Positions are not negative; the cast is what C does.
+    (map.offset as u64).wrapping_add(map.length)
 }
 
 /// Zeroes a mapping inline, word by word, which takes a fifth of the instructions of a `memset()`
@@ -203,6 +213,13 @@ unsafe fn zero(map: *mut bindings::iomap) {
 }
 
 impl Iter<'_> {
+    /// The iterator as this function may change it, while C does not.
+    #[inline(always)]
+    fn fields_mut(&mut self) -> &mut bindings::iomap_iter {
+        // SAFETY: By the invariants the iterator is valid, and it is borrowed as long.
+        unsafe { &mut *self.as_raw() }
+    }
+
     /// Runs `walk` with an iterator over the range of `ops`.
     ///
     /// The file system gets `flags`, and `IOMAP_WRITE` if `ops` are for a write. There is no
@@ -266,8 +283,7 @@ impl Iter<'_> {
     /// Whether there is a mapping at whose end the file system may have something to do.
     #[inline]
     fn has_to_end(&self) -> bool {
-        // SAFETY: The iterator is valid.
-        self.asked != Asked::Directly && unsafe { (*self.as_raw()).iomap.length != 0 }
+        self.asked != Asked::Directly && self.fields().iomap.length != 0
     }
 
     /// Asks for the first mapping (`iomap_iter()`). Returns whether there is one.
@@ -298,21 +314,20 @@ impl Iter<'_> {
             )
         };
         if ret < 0 {
-            self.forget_mapping();
+            self.stop();
         }
         to_result(ret)?;
         Ok(true)
     }
 
-    /// Zeroes the mapping, so that nobody uses it and no `iomap_end` is called for it again.
+    /// Zeroes the mapping, so that nobody uses it and no `iomap_end` is called for it again, and
+    /// asks for no other.
     #[cold]
-    fn forget_mapping(&mut self) {
-        let iter = self.as_raw();
-        // SAFETY: The iterator is ours.
-        unsafe {
-            zero(&raw mut (*iter).iomap);
-            zero(&raw mut (*iter).srcmap);
-        }
+    fn stop(&mut self) {
+        self.asked = Asked::Over;
+        let iter = self.fields_mut();
+        iter.iomap = pin_init::zeroed();
+        iter.srcmap = pin_init::zeroed();
     }
 
     /// Ends the current mapping and asks for the one at the current position (`iomap_iter()`).
@@ -348,19 +363,22 @@ impl Iter<'_> {
     #[doc(alias = "iomap_iter")]
     fn finish_and_begin(&mut self, status: Result, _ctx: MaySleep) -> Result<bool> {
         if self.asked == Asked::NotYet {
-            self.asked = Asked::ByIter;
+            self.asked = match self.remaining() {
+                0 => Asked::Over,
+                _ => Asked::ByIter,
+            };
         }
-        // SAFETY: The iterator is valid and ours.
-        unsafe {
-            (*self.as_raw()).status = match status {
-                Ok(()) => 0,
-                Err(error) => error.to_errno(),
-            }
+        if self.asked == Asked::Over {
+            return status.map(|()| false);
+        }
+        self.fields_mut().status = match status {
+            Ok(()) => 0,
+            Err(error) => error.to_errno(),
         };
         // SAFETY: The iterator and the callbacks are valid, and the context may sleep.
         let ret = unsafe { bindings::iomap_iter(self.as_raw(), self.ops) };
         if ret <= 0 {
-            self.forget_mapping();
+            self.stop();
         }
         to_result(ret)?;
         Ok(ret > 0)
@@ -396,9 +414,12 @@ impl Inline<'_> {
     pub fn copy(&self, memory: &mut IovIter<'_>, _ctx: MaySleep) -> Result<usize> {
         let place = self.place;
         let (pos, length) = (place.pos(), place.length());
-        // SAFETY: The iterator is valid.
-        let map = unsafe { &(*place.as_raw()).iomap };
-        if map.inline_data.is_null() {
+        let bindings::iomap {
+            inline_data,
+            offset,
+            ..
+        } = place.fields().iomap;
+        if inline_data.is_null() {
             return Err(EIO);
         }
         if memory.is_source() != place.is_write() {
@@ -406,9 +427,9 @@ impl Inline<'_> {
         }
         // CAST: Inline data is smaller than a page, and lies around `pos`.
         let at = |pos: i64| {
-            map.inline_data
+            inline_data
                 .cast::<u8>()
-                .wrapping_offset(pos.wrapping_sub(map.offset) as isize)
+                .wrapping_offset(pos.wrapping_sub(offset) as isize)
         };
         // CAST: As above.
         let length = length as usize;
@@ -464,41 +485,45 @@ impl Place {
         self.0.get()
     }
 
+    /// The iterator as this function may look at it, while C does not change it.
+    #[inline(always)]
+    fn fields(&self) -> &bindings::iomap_iter {
+        // SAFETY: By the invariants the iterator is valid, and nobody changes it while it is
+        // borrowed: C does so only in calls of functions of `Iter` that take `&mut self`.
+        unsafe { &*self.as_raw() }
+    }
+
     /// Whether the range is mapped for a write (`IOMAP_WRITE`).
     #[doc(alias = "IOMAP_WRITE")]
     #[inline]
     pub fn is_write(&self) -> bool {
-        // SAFETY: The iterator is valid.
-        unsafe { (*self.as_raw()).flags & bindings::IOMAP_WRITE != 0 }
+        self.fields().flags & bindings::IOMAP_WRITE != 0
     }
 
     /// Whether the file system must not block (`IOMAP_NOWAIT`).
     #[doc(alias = "IOMAP_NOWAIT")]
     #[inline]
     pub fn is_nowait(&self) -> bool {
-        // SAFETY: The iterator is valid.
-        unsafe { (*self.as_raw()).flags & bindings::IOMAP_NOWAIT != 0 }
+        self.fields().flags & bindings::IOMAP_NOWAIT != 0
     }
 
     /// The current position in the file, in bytes.
     #[inline]
     pub fn pos(&self) -> i64 {
-        // SAFETY: The iterator is valid.
-        unsafe { (*self.as_raw()).pos }
+        self.fields().pos
     }
 
     /// The number of bytes from the position to the end of the whole range.
     #[inline]
     pub fn remaining(&self) -> u64 {
-        // SAFETY: The iterator is valid.
-        unsafe { (*self.as_raw()).len }
+        self.fields().len
     }
 
     /// The inode of the file.
     #[inline]
     pub fn inode(&self) -> &Inode {
         // SAFETY: The creator of the iterator keeps the inode for as long as the iterator is used.
-        unsafe { Inode::from_raw((*self.as_raw()).inode) }
+        unsafe { Inode::from_raw(self.fields().inode) }
     }
 
     /// The number of bytes from the position that the current mapping covers (`iomap_length()`), at
@@ -509,24 +534,19 @@ impl Place {
     #[doc(alias = "iomap_length")]
     #[inline]
     pub fn length(&self) -> u64 {
-        let raw = self.as_raw();
-        // SAFETY: The iterator is valid, and the mapping was filled in by the file system.
-        let (pos, len, map, src) =
-            unsafe { ((*raw).pos, (*raw).len, &(*raw).iomap, &(*raw).srcmap) };
-        // OVERFLOW: What a file system returns is not to be trusted with a panic; C wraps too.
-        // CAST: Positions are not negative; the cast is what C does.
-        let mut end = (map.offset as u64).wrapping_add(map.length);
+        let iter = self.fields();
+        let mut end = end_of(&iter.iomap);
         if self.has_source() {
-            end = core::cmp::min(end, (src.offset as u64).wrapping_add(src.length));
+            end = core::cmp::min(end, end_of(&iter.srcmap));
         }
-        core::cmp::min(len, end.wrapping_sub(pos as u64))
+        // CAST: Positions are not negative.
+        core::cmp::min(iter.len, end.wrapping_sub(iter.pos as u64))
     }
 
     /// The current mapping, until the iterator moves on.
     #[inline(always)]
     pub fn mapping(&self) -> Mapping<'_> {
-        // SAFETY: The iterator is valid.
-        match u32::from(unsafe { (*self.as_raw()).iomap.type_ }) {
+        match u32::from(self.fields().iomap.type_) {
             bindings::IOMAP_HOLE => Mapping::Hole,
             bindings::IOMAP_DELALLOC => Mapping::Delalloc,
             bindings::IOMAP_MAPPED => Mapping::Mapped(Extent { place: self }),
@@ -541,8 +561,7 @@ impl Place {
     #[doc(alias = "srcmap")]
     #[inline]
     fn has_source(&self) -> bool {
-        // SAFETY: The iterator is valid.
-        u32::from(unsafe { (*self.as_raw()).srcmap.type_ }) != bindings::IOMAP_HOLE
+        u32::from(self.fields().srcmap.type_) != bindings::IOMAP_HOLE
     }
 }
 
@@ -563,30 +582,21 @@ impl<'m> Extent<'m> {
     /// it.
     #[inline]
     pub fn bdev(&self) -> Option<&'m BlockDevice> {
-        // SAFETY: The iterator is valid, and the file system keeps the device of its mapping open.
-        unsafe {
-            let bdev = (*self.place.as_raw()).iomap.bdev;
-            (!bdev.is_null()).then(|| BlockDevice::from_raw(bdev))
-        }
+        let bdev = self.place.fields().iomap.bdev;
+        // SAFETY: The file system keeps the device of its mapping open.
+        (!bdev.is_null()).then(|| unsafe { BlockDevice::from_raw(bdev) })
     }
 
     /// The flags of the mapping (`iomap.flags`).
     #[inline]
     pub fn flags(&self) -> MapFlags {
-        // SAFETY: The iterator is valid.
-        MapFlags::from_raw(unsafe { (*self.place.as_raw()).iomap.flags })
+        MapFlags::from_raw(self.place.fields().iomap.flags)
     }
 
     /// The position in the file after the last byte of the mapping.
     #[inline]
     pub fn end(&self) -> u64 {
-        // SAFETY: The iterator is valid.
-        let (offset, length) = unsafe {
-            let map = &raw const (*self.place.as_raw()).iomap;
-            ((*map).offset, (*map).length)
-        };
-        // CAST: Positions are not negative.
-        (offset as u64).wrapping_add(length)
+        end_of(&self.place.fields().iomap)
     }
 
     /// Whether the mapping covers all of `len` bytes at byte `pos` of the file, and no other
@@ -607,13 +617,12 @@ impl<'m> Extent<'m> {
         if self.flags().has(MapFlags::ANON_WRITE) {
             return u64::MAX;
         }
-        // SAFETY: The iterator is valid.
-        let (addr, offset) = unsafe {
-            let map = &raw const (*self.place.as_raw()).iomap;
-            ((*map).addr, (*map).offset)
-        };
+        let map = &self.place.fields().iomap;
         // CAST: Positions are not negative.
-        addr.wrapping_add(pos as u64).wrapping_sub(offset as u64) >> SECTOR_SHIFT
+        map.addr
+            .wrapping_add(pos as u64)
+            .wrapping_sub(map.offset as u64)
+            >> SECTOR_SHIFT
     }
 
     /// The size in bytes of the largest bio for the mapping, to its device `bdev`

@@ -529,6 +529,9 @@ mod cases {
             assert_eq!(iter.length(), 0);
             iter.end(ctx());
             iter.end(ctx());
+            // It stays over: nobody is asked again.
+            assert!(!iter.next(Ok(()), ctx())?);
+            assert!(!iter.begin(ctx())?);
             Ok(())
         })?;
         assert_eq!((fs.begun, fs.ended), (1, 1));
