@@ -24,7 +24,7 @@ use kernel::{
     fs::inode::Inode,
     iomap::{
         bio,
-        bio_set::HeaderSet,
+        bio_set::BioSet,
         flags::CallerFlags,
         iter::Place,
         kiocb::{
@@ -62,11 +62,12 @@ mod submit;
 #[path = "tests/decide.rs"]
 mod decide_tests;
 
-use dio::{
-    Dio,
-    SimpleRead, //
-};
+use dio::Dio;
 use submit::Call;
+
+/// The last errno that a pointer can stand for (`MAX_ERRNO`).
+// CAST: It fits.
+const LAST_ERRNO: isize = -(bindings::MAX_ERRNO as isize);
 
 /// Warns once about something that a file system must not do.
 macro_rules! warn_once {
@@ -131,18 +132,18 @@ pub unsafe extern "C" fn iomap_dio_rw(
     private: *mut c_void,
     done_before: usize,
 ) -> isize {
-    // SAFETY: Required of the caller.
-    let answer = unsafe {
-        if submit::is_counted(CallerFlags::from_raw(dio_flags), DioOps::from_raw(dops)) {
-            match rw_dio(iocb, iter, ops, dops, dio_flags, private, done_before) {
-                Ok(request) => complete::answer_rare(request, MaySleep::assume()),
-                Err(answer) => answer,
-            }
-        } else {
-            rw(iocb, iter, ops, dops, dio_flags, private, done_before)
+    // SAFETY: Required of the caller. A request that is returned is completed once.
+    unsafe {
+        if !submit::is_counted(CallerFlags::from_raw(dio_flags), DioOps::from_raw(dops)) {
+            return rw(iocb, iter, ops, dops, dio_flags, private, done_before).into_raw();
         }
-    };
-    answer.into_raw()
+        let dio = __iomap_dio_rw(iocb, iter, ops, dops, dio_flags, private, done_before);
+        // CAST: As `PTR_ERR()` does.
+        match dio.addr() as isize {
+            answer @ LAST_ERRNO..=0 => answer,
+            _ => iomap_dio_complete(dio),
+        }
+    }
 }
 
 /// [`submit::rw`], so that a counted request does not set up its stack frame.
@@ -165,26 +166,6 @@ unsafe fn rw(
     submit::rw(call)
 }
 
-/// [`submit::rw_dio`], for both entry points.
-///
-/// # Safety
-///
-/// As for [`__iomap_dio_rw`].
-#[inline(never)]
-unsafe fn rw_dio(
-    iocb: *mut bindings::kiocb,
-    iter: *mut bindings::iov_iter,
-    ops: *const bindings::iomap_ops,
-    dops: *const bindings::iomap_dio_ops,
-    dio_flags: c_uint,
-    private: *mut c_void,
-    done_before: usize,
-) -> Result<Unique<Dio>, Answer> {
-    // SAFETY: Required of the caller.
-    let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
-    submit::rw_dio(call)
-}
-
 /// As [`iomap_dio_rw`], but leaves a request that is not in flight to the caller.
 ///
 /// Returns NULL if there was nothing to do, the request, for [`iomap_dio_complete`], or an errno
@@ -205,7 +186,8 @@ pub unsafe extern "C" fn __iomap_dio_rw(
     done_before: usize,
 ) -> *mut bindings::iomap_dio {
     // SAFETY: Required of the caller.
-    match unsafe { rw_dio(iocb, iter, ops, dops, dio_flags, private, done_before) } {
+    let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
+    match submit::rw_dio(call) {
         Ok(request) => request.into_raw(),
         // NULL for zero, or an errno.
         // CAST: As `ERR_PTR()` does.
@@ -294,13 +276,9 @@ unsafe impl bio::Exported for Dio {}
 /// The number of reserved bios, because of which an allocation that may wait cannot fail.
 const RESERVE: u32 = 4;
 
-/// The bios of simple reads.
+/// The bios of simple reads and of the other requests of a single bio.
 // SAFETY: `iomap_dio_rust_init()` initialises it, or the kernel does not boot.
-static SIMPLE_READS: HeaderSet<SimpleRead> = unsafe { HeaderSet::new() };
-
-/// The bios of the other single-bio requests.
-// SAFETY: As above.
-static SINGLES: HeaderSet<Dio> = unsafe { HeaderSet::new() };
+static SINGLES: BioSet<Dio> = unsafe { BioSet::new() };
 
 /// The memory of counted requests.
 static REQUESTS: Cache<Dio> = Cache::new();
@@ -314,9 +292,8 @@ static REQUESTS: Cache<Dio> = Cache::new();
 pub unsafe extern "C" fn iomap_dio_rust_init() -> c_int {
     // SAFETY: Required of the caller.
     let ready = unsafe {
-        SIMPLE_READS
+        SINGLES
             .init(RESERVE)
-            .and_then(|()| SINGLES.init(RESERVE))
             .and_then(|()| REQUESTS.init(c"iomap_dio"))
     };
     match ready {

@@ -81,7 +81,7 @@
 //!    [`Kiocb::invalidate_pages`]), and count the request ([`kiocb::NewIocb::begin_dio`]).
 //!    The types require that the count is given back.
 //! 3. Ask for the first mapping. If one bio can take all of the request, use a
-//!    [`bio_set::HeaderSet`]: [`alloc()`](bio_set::HeaderSet::alloc), `pin()`, and
+//!    [`bio_set::BioSet`]: [`alloc()`](bio_set::BioSet::alloc), `pin()`, and
 //!    `submit()` or `start()`.
 //! 4. Otherwise allocate the memory that the bios of the request share ([`request::Prepared::new`]),
 //!    begin the submission with it ([`request::Submitter::new`]), which then owns the kiocb, and

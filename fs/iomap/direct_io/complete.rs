@@ -24,13 +24,7 @@ use kernel::{
     block::bio::Pages,
     fs::inode::Failed,
     iomap::{
-        bio_set::{
-            Emptied,
-            GivenAway,
-            Header,
-            Single,
-            Started, //
-        },
+        bio_set::GivenAway,
         flags::EndIoFlags,
         kiocb::{
             Answer,
@@ -40,6 +34,7 @@ use kernel::{
         ops::DioOps,
         request::{
             Cache,
+            Memory,
             Operations,
             Unique, //
         },
@@ -49,22 +44,6 @@ use kernel::{
     prelude::*,
     task::MaySleep, //
 };
-
-/// A request whose bios have all ended, wherever its memory is.
-pub(crate) trait DoneDio: Sized {
-    /// The first error of its bios or of its submission.
-    fn result(&self) -> Result;
-    /// The request by value, with all that the completion needs.
-    fn into_done(self) -> Done;
-}
-
-/// As [`DoneDio`], in memory that has all of a [`Dio`].
-pub(crate) trait DioInMemory: DoneDio {
-    /// The kiocb, and the request itself.
-    fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut Dio);
-    /// Has a work queue run [`complete_work`]. Any context.
-    fn queue_work(self);
-}
 
 /// Who completes a request.
 enum By {
@@ -80,96 +59,61 @@ enum By {
 }
 
 /// What the completion needs of a request.
-pub(crate) struct Done {
+struct Done {
     iocb: BusyIocb<DioOps>,
     dio: Dio,
     /// What has happened to the caller's pages.
     pages: Pages,
     /// A worker for ioends has ended the last bio.
     at_ioend: bool,
-    /// The bio, if the memory of the request is in front of one.
-    bio: Option<Emptied>,
+    /// Its memory, if it had bios.
+    memory: Option<Memory<Dio>>,
 }
 
-impl DoneDio for Unique<Dio> {
-    #[inline]
-    fn result(&self) -> Result {
-        Unique::result(self)
-    }
-
-    #[inline]
-    fn into_done(self) -> Done {
-        let (pages, at_ioend) = (self.pages(), self.at_ioend());
-        let (iocb, dio) = self.into_parts();
-        Done {
+impl From<Unique<Dio>> for Done {
+    #[inline(always)]
+    fn from(request: Unique<Dio>) -> Self {
+        let (pages, at_ioend) = (request.pages(), request.at_ioend());
+        let (iocb, dio, memory) = request.into_parts();
+        Self {
             iocb,
             dio,
             pages,
             at_ioend,
-            bio: None,
+            memory: Some(memory),
         }
     }
 }
 
-impl DioInMemory for Unique<Dio> {
-    #[inline]
-    fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut Dio) {
-        Unique::parts(self)
-    }
-
-    #[inline]
-    fn queue_work(self) {
-        self.punt();
-    }
-}
-
-impl DoneDio for Single<Dio> {
+impl Done {
+    /// A simple read, whose bio was put.
     #[inline(always)]
-    fn result(&self) -> Result {
-        Single::result(self)
-    }
-
-    #[inline(always)]
-    fn into_done(self) -> Done {
-        let pages = self.pages();
-        let (iocb, dio, bio) = self.into_parts();
-        Done {
-            iocb,
-            dio,
-            pages,
+    fn simple_read(iocb: BusyIocb<()>, read: SimpleRead) -> Self {
+        Self {
+            iocb: iocb.without_callbacks(),
+            dio: read.into(),
+            pages: Pages::LeftAlone,
             at_ioend: false,
-            bio: Some(bio),
+            memory: None,
         }
-    }
-}
-
-impl DioInMemory for Single<Dio> {
-    #[inline(always)]
-    fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut Dio) {
-        Single::parts(self)
-    }
-
-    #[inline]
-    fn queue_work(self) {
-        self.punt();
     }
 }
 
 /// The last bio of an asynchronous request has ended (`iomap_dio_done()`). Any context.
 #[doc(alias = "iomap_dio_done")]
 #[inline(always)]
-fn done<D: DioInMemory>(mut request: D) {
+fn done(mut request: Unique<Dio>) {
     let failed = request.result().is_err();
     let (iocb, dio) = request.parts();
     if failed || dio.work().is_empty() {
         let more = decide::work_at_end(dio.is_write(), failed, || iocb.has_cached_pages());
         if more.is_empty() {
-            let (iocb, ret) = complete(request.into_done(), Ok(()), By::LastBio);
+            let (iocb, ret) = complete(request.into(), Ok(()), By::LastBio);
             return iocb.complete(ret);
         }
         dio.add_work(more);
     }
-    request.queue_work();
+    request.punt();
 }
 
 /// As [`done`], in the worker that finishes ioends. Completes what has completion work at once,
@@ -184,7 +128,7 @@ fn done_at_ioend(mut request: Unique<Dio>, ctx: MaySleep) {
     let more = decide::work_at_end(dio.is_write(), failed, || iocb.has_cached_pages());
     if !more.is_empty() {
         dio.add_work(more);
-        return request.queue_work();
+        return request.punt();
     }
     let (iocb, ret) = complete_rare(request, By::Ioend(ctx));
     iocb.complete(ret);
@@ -192,16 +136,16 @@ fn done_at_ioend(mut request: Unique<Dio>, ctx: MaySleep) {
 
 /// Completes an asynchronous request on a work queue (`iomap_dio_complete_work()`).
 #[doc(alias = "iomap_dio_complete_work")]
-fn complete_work<D: DoneDio>(request: D, ctx: MaySleep) {
+fn complete_work(request: Unique<Dio>, ctx: MaySleep) {
     let (iocb, ret) = complete_rare(request, By::Worker(ctx));
     iocb.complete(ret);
 }
 
 /// Completes a request whose submitter has waited for it, or found that all bios had ended.
 #[inline(always)]
-pub(crate) fn answer<D: DioInMemory>(mut request: D, ctx: MaySleep) -> Answer {
+pub(crate) fn answer(mut request: Unique<Dio>, ctx: MaySleep) -> Answer {
     if let (Ok(()), Kind::Direct) = (request.result(), &request.parts().1.kind) {
-        let (iocb, ret) = complete(request.into_done(), Ok(()), By::Submitter(ctx));
+        let (iocb, ret) = complete(request.into(), Ok(()), By::Submitter(ctx));
         return iocb.answer(ret);
     }
     answer_rare(request, ctx)
@@ -209,20 +153,23 @@ pub(crate) fn answer<D: DioInMemory>(mut request: D, ctx: MaySleep) -> Answer {
 
 /// As [`answer`], for requests that are rare.
 #[cold]
-pub(crate) fn answer_rare<D: DoneDio>(request: D, ctx: MaySleep) -> Answer {
+pub(crate) fn answer_rare(request: Unique<Dio>, ctx: MaySleep) -> Answer {
     let (iocb, ret) = complete_rare(request, By::Submitter(ctx));
     iocb.answer(ret)
 }
 
-/// As [`answer`], for a simple read.
+/// As [`answer`], for a simple read that the submitter has waited for.
 // Not inline: the read that nobody waits for would set up its stack frame.
 #[inline(never)]
-pub(crate) fn answer_simple(request: Single<SimpleRead>, ctx: MaySleep) -> Answer {
-    if request.result().is_ok() {
-        let (iocb, ret) = complete(request.into_done(), Ok(()), By::Submitter(ctx));
-        return iocb.answer(ret);
-    }
-    answer_rare(request, ctx)
+pub(crate) fn answer_simple(
+    read: SimpleRead,
+    iocb: BusyIocb<()>,
+    result: Result,
+    ctx: MaySleep,
+) -> Answer {
+    let done = Done::simple_read(iocb, read);
+    let (iocb, ret) = complete(done, result, By::Submitter(ctx));
+    iocb.answer(ret)
 }
 
 /// As [`answer`], for a request to or from `memory` without bios.
@@ -239,7 +186,7 @@ pub(crate) fn answer_without_bios(
         dio,
         pages: Pages::of(memory),
         at_ioend: false,
-        bio: None,
+        memory: None,
     };
     let (iocb, ret) = complete(done, result, By::Submitter(ctx));
     iocb.answer(ret)
@@ -247,9 +194,9 @@ pub(crate) fn answer_without_bios(
 
 /// [`complete`], for requests that are rare.
 #[inline(never)]
-fn complete_rare<D: DoneDio>(request: D, by: By) -> (DoneIocb, isize) {
+fn complete_rare(request: Unique<Dio>, by: By) -> (DoneIocb, isize) {
     let result = request.result();
-    complete(request.into_done(), result, by)
+    complete(request.into(), result, by)
 }
 
 /// Completes a request (`iomap_dio_complete()`). Returns its kiocb, and what its caller gets.
@@ -305,7 +252,7 @@ fn complete(done: Done, result: Result, by: By) -> (DoneIocb, isize) {
             iocb.invalidate_written(size as usize, ctx);
         }
     }
-    drop(done.bio);
+    drop(done.memory);
 
     // The flush must come after `inode_dio_end()`: `fsync()` may need `i_rwsem`, and its holder may
     // be waiting in `inode_dio_wait()`.
@@ -337,7 +284,7 @@ impl Operations for Dio {
         &super::REQUESTS
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn ended(request: Unique<Self>) {
         done(request);
     }
@@ -352,61 +299,18 @@ impl Operations for Dio {
     }
 }
 
-impl Header for Dio {
-    type Ops = DioOps;
-
-    fn punted(request: Single<Self>, ctx: MaySleep) {
-        complete_work(request, ctx);
-    }
-}
-
-impl Started for Dio {
-    #[inline(always)]
-    fn ended(request: Single<Self>) {
-        done(request);
-    }
-}
-
-impl Header for SimpleRead {
-    type Ops = ();
-
-    const KEEPS_PAGES: bool = true;
-
-    fn punted(request: Single<Self>, ctx: MaySleep) {
-        complete_work(request, ctx);
-    }
-}
-
 impl GivenAway for SimpleRead {
+    type Failed = Dio;
+
     #[inline(always)]
     fn went_well(self, iocb: BusyIocb<()>) {
-        let (iocb, ret) = complete(self.into_done(iocb, None), Ok(()), By::LastBio);
+        let done = Done::simple_read(iocb, self);
+        let (iocb, ret) = complete(done, Ok(()), By::LastBio);
         iocb.complete(ret);
     }
-}
 
-impl SimpleRead {
-    #[inline(always)]
-    fn into_done(self, iocb: BusyIocb<()>, bio: Option<Emptied>) -> Done {
-        Done {
-            iocb: iocb.without_callbacks(),
-            dio: self.into(),
-            pages: Pages::LeftAlone,
-            at_ioend: false,
-            bio,
-        }
-    }
-}
-
-impl DoneDio for Single<SimpleRead> {
-    #[inline(always)]
-    fn result(&self) -> Result {
-        Single::result(self)
-    }
-
-    #[inline(always)]
-    fn into_done(self) -> Done {
-        let (iocb, read, bio) = self.into_parts();
-        read.into_done(iocb, Some(bio))
+    #[inline]
+    fn failed(self) -> Dio {
+        self.into()
     }
 }

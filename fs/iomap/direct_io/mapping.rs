@@ -24,7 +24,6 @@ use kernel::{
     },
     iomap::{
         bio::{
-            Buffers,
             Fits,
             Template, //
         },
@@ -44,6 +43,7 @@ use kernel::{
         },
         ops::DioOps,
         request::{
+            Buffers,
             Prepared,
             Submitter,
             Unique, //

@@ -22,7 +22,6 @@ use super::{
         SimpleRead, //
     },
     submit::Request,
-    SIMPLE_READS,
     SINGLES, //
 };
 use kernel::{
@@ -220,7 +219,7 @@ pub(crate) fn read(
         bio.poll_for();
     }
     match bio.submit(SimpleRead { size }, ctx) {
-        Ok(request) => complete::answer_simple(request, ctx),
+        Ok((iocb, result)) => complete::answer_simple(SimpleRead { size }, iocb, result, ctx),
         Err(queued) => {
             trace::queued(place.inode(), || (place.pos(), place.remaining()));
             queued.answer()
@@ -267,7 +266,7 @@ fn read_bio(
     place: &Place,
     (extent, bdev): (Extent<'_>, &BlockDevice),
     ctx: MaySleep,
-) -> Result<Unsubmitted<SimpleRead>, Refused<SimpleRead>> {
+) -> Result<Unsubmitted<Dio, ()>, Refused<()>> {
     trace::begin(&iocb, memory, CallerFlags::empty(), 0);
 
     // A device that cannot tell whether it would block refuses the flag.
@@ -278,7 +277,7 @@ fn read_bio(
         (Wait::Never, flags)
     };
     let flags = flags.with_if(iocb.is_sync(), OpFlags::SYNC);
-    let mut bio = SIMPLE_READS.alloc(iocb, bdev, memory, flags, MAX_VECS, wait)?;
+    let mut bio = SINGLES.alloc(iocb, bdev, memory, flags, MAX_VECS, wait)?;
     bio.set_sector(extent.sector(place.pos()));
     bio.set_ioprio();
     bio.pin_all(bdev.logical_block_size(), place.remaining())

@@ -39,7 +39,6 @@ use crate::{
     task::MaySleep,
     types::Opaque,
     workqueue::{
-        self,
         Queue,
         RawWorkItem, //
     },
@@ -90,27 +89,15 @@ pub struct DioDoneWq<'a> {
     _inode: PhantomData<&'a Inode>,
 }
 
-/// A completion that can run on the work queue of its super block.
-pub(crate) trait Puntable:
-    RawWorkItem<0, EnqueueOutput = ()> + Send + Sized + 'static
-{
-    /// The queue, or `None` for the system's queue.
+impl DioDoneWq<'_> {
+    /// Queues a completion.
     ///
-    /// The completion keeps the inode that the queue is taken from until it is over.
-    fn queue(&self) -> Option<DioDoneWq<'_>>;
-
-    /// Queues the completion, on the system's queue if the super block has none of its own.
-    ///
-    /// Any context. The completion may run, and the request be gone, before this returns.
+    /// Any context. It may run, and its request be gone, before this returns.
+    #[doc(alias = "queue_work")]
     #[inline]
-    fn punt(self) {
-        match self.queue() {
-            Some(DioDoneWq { raw, .. }) => {
-                // SAFETY: The request, which is not over, keeps the queue.
-                unsafe { Queue::from_raw(raw.as_ptr()) }.enqueue(self)
-            }
-            None => workqueue::system().enqueue(self),
-        }
+    pub(crate) fn enqueue(self, work: impl RawWorkItem<0, EnqueueOutput = ()> + Send + 'static) {
+        // SAFETY: By the invariants the queue exists, and the request, which is not over, keeps it.
+        unsafe { Queue::from_raw(self.raw.as_ptr()) }.enqueue(work);
     }
 }
 

@@ -56,6 +56,7 @@ use super::{
     ops::DioOps,
     request::{
         BioRef,
+        Buffers,
         Operations,
         Submitter,
         Unique, //
@@ -122,27 +123,6 @@ impl Fits for Zeroes {
     #[inline]
     fn fits(&self, _buffers: Buffers) -> bool {
         true
-    }
-}
-
-/// The memory that the bios of a request transfer to or from. It determines how they are filled,
-/// and what their end releases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffers {
-    /// In the caller's memory itself.
-    ZeroCopy(Pages),
-    /// In bounce buffers.
-    #[doc(alias = "IOMAP_DIO_BOUNCE")]
-    Bounced(Pages),
-}
-
-impl Buffers {
-    /// What happens to the caller's pages in the end.
-    #[inline]
-    pub fn pages(self) -> Pages {
-        match self {
-            Self::ZeroCopy(pages) | Self::Bounced(pages) => pages,
-        }
     }
 }
 
@@ -451,8 +431,14 @@ unsafe fn end<T: Operations>(
 pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
     // SAFETY: The block layer, or the file system that stood in for it, gives the bio back.
     if let Some(request) = unsafe { end::<T>(bio, result(bio), false) } {
-        T::ended(request);
+        ended(request);
     }
+}
+
+/// The last bio of the request has ended. Not inline, for the bios that are not the last.
+#[inline(never)]
+fn ended<T: Operations>(request: Unique<T>) {
+    T::ended(request);
 }
 
 /// Ends a bio that is a part of an ioend, in the worker that finishes ioends

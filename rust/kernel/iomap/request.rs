@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ownership of counted requests, which consist of several bios.
+//! Requests: their memory, and who owns it.
 //!
-//! The submission has references to the request and passes one to each bio in flight. The context
-//! that drops the last one owns the request and completes it, unless a task waits for it. The type
-//! of a handle determines what may be done with the request:
+//! A request lives in front of its only bio, or in memory of its own if it may have several
+//! ([`super::bio_set`] makes the first, this module the second). Both hold a kiocb and the
+//! description that the submission leaves for the completion. Once all bios have ended the request
+//! is a [`Unique`], wherever its memory is.
+//!
+//! # Requests of several bios
+//!
+//! Such a request is counted: the submission has references to it and passes one to each bio in
+//! flight. The context that drops the last one owns the request and completes it, unless a task
+//! waits for it. The type of a handle determines what may be done with the request:
 //!
 //! ```text
 //!  kiocb ------new()---> Submitter --seal()--+--> Ok(Unique)       all bios ended, or none was made
@@ -25,7 +32,6 @@
 //!   ends by sealing the request: the kiocb and the description of what was submitted become part
 //!   of the request. So the kiocb cannot be completed while a bio is in flight.
 //! * `BioRef`: one bio in flight, which knows how it was filled and may record an error.
-//! * [`Unique`]: the request after its last reference. Nobody else can see it.
 //!
 //! No handle can be dropped and forgotten: the compiler says that it must be used, and the kernel
 //! warns if it is dropped all the same. The memory ordering of all this is in `handover.rs`.
@@ -33,7 +39,7 @@
 //! # Errors and context
 //!
 //! The submission and each bio may record an error; the first one counts, and [`Unique::result`]
-//! returns it. An error does not end the request: all bios in flight do. A submission that asks
+//! returns it. The result of an only bio is that of the request. An error does not end the request: all bios in flight do. A submission that asks
 //! [`Submitter::has_failed`] spares itself more of them.
 //!
 //! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]) to
@@ -91,7 +97,7 @@
 //!
 //! fn complete(request: Unique<Plain>) {
 //!     let error = request.result().err().map_or(0, Error::to_errno);
-//!     let (iocb, size) = request.into_parts();
+//!     let (iocb, size, _memory) = request.into_parts();
 //!     let (iocb, error) = iocb.end_io(size, error, EndIoFlags::empty);
 //!     let result = if error == 0 { size } else { error as isize };
 //!     let mut iocb = iocb.end_dio();
@@ -106,12 +112,12 @@
 //! [`Template::submit`]: super::bio::Template::submit
 
 use super::{
-    bio::Buffers,
     handover::{
         hand_back_to,
         sleep_until,
         AtEnd,
         AtSeal,
+        Handshake,
         Protocol,
         Sleeper,
         TaskState,
@@ -126,12 +132,12 @@ use super::{
 use crate::{
     alloc::flags::GFP_KERNEL,
     bindings,
-    block::bio::Pages,
-    error::to_result,
-    fs::inode::{
-        DioDoneWq,
-        Puntable, //
+    block::bio::{
+        self,
+        Pages, //
     },
+    error::to_result,
+    fs::inode::Inode,
     prelude::*,
     static_lock_class,
     sync::{
@@ -143,7 +149,10 @@ use crate::{
     },
     task::MaySleep,
     types::Opaque,
-    workqueue::RawWorkItem, //
+    workqueue::{
+        self,
+        RawWorkItem, //
+    },
 };
 use core::{
     cell::{
@@ -167,7 +176,7 @@ use core::{
 ///
 /// For each request that was left to its bios the kernel calls exactly one of [`Operations::ended`]
 /// and [`Operations::ioend_ended`], and after [`Unique::punt`] also [`Operations::punted`]. They
-/// own the request and have to complete it. A submission that waits, or that seals a request whose
+/// own the request and have to complete it. A submission that waits, or that leaves a request whose
 /// bios have all ended, completes it itself; none is called then.
 pub trait Operations: Sized + 'static {
     /// The description of what was submitted, for the completion. Written once, when submission is
@@ -186,6 +195,27 @@ pub trait Operations: Sized + 'static {
 
     /// The request runs on the work queue that it was punted to.
     fn punted(request: Unique<Self>, ctx: MaySleep);
+}
+
+/// The memory that the bios of a request transfer to or from. It determines how they are filled,
+/// and what their end releases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffers {
+    /// In the caller's memory itself.
+    ZeroCopy(Pages),
+    /// In bounce buffers.
+    #[doc(alias = "IOMAP_DIO_BOUNCE")]
+    Bounced(Pages),
+}
+
+impl Buffers {
+    /// What happens to the caller's pages in the end.
+    #[inline]
+    pub fn pages(self) -> Pages {
+        match self {
+            Self::ZeroCopy(pages) | Self::Bounced(pages) => pages,
+        }
+    }
 }
 
 /// Memory for requests of one kind (`struct kmem_cache`).
@@ -230,7 +260,7 @@ impl<T: Operations> Cache<T> {
     pub unsafe fn init(&'static self, name: &'static CStr) -> Result {
         let mut args = bindings::kmem_cache_args {
             // CAST: A power of two, and small.
-            align: align_of::<Inner<T>>() as u32,
+            align: align_of::<Counted<T>>() as u32,
             ..pin_init::zeroed()
         };
         // SAFETY: The name is static and the arguments are valid.
@@ -238,7 +268,7 @@ impl<T: Operations> Cache<T> {
             bindings::__kmem_cache_create_args(
                 name.as_char_ptr(),
                 // CAST: A request is some hundred bytes.
-                size_of::<Inner<T>>() as u32,
+                size_of::<Counted<T>>() as u32,
                 &mut args,
                 // A request that is looked at from two processors is better not split over
                 // three lines.
@@ -257,7 +287,7 @@ impl<T: Operations> Cache<T> {
     /// Allocates the memory of a request, uninitialised. Fails with `ENOMEM`.
     #[doc(alias = "kmem_cache_alloc")]
     #[inline]
-    fn alloc(&self) -> Result<NonNull<Inner<T>>> {
+    fn alloc(&self) -> Result<NonNull<Counted<T>>> {
         // SAFETY: By the invariants the field does not change.
         let cache = unsafe { *self.raw.get() };
         if cache.is_null() {
@@ -277,34 +307,78 @@ impl<T: Operations> Cache<T> {
 #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
 const MARK: usize = bindings::IOMAP_DIO_RUST_MARK as usize;
 
-/// What submission leaves to the completion: the kiocb, and a description.
-type Left<T> = (BusyIocb<DioOps>, <T as Operations>::Sealed);
-
-/// The memory of a request, which its handles point at. C sees it as an opaque `struct iomap_dio`.
+/// What the memory of a request begins with, in either home. C sees it as an opaque
+/// `struct iomap_dio`.
 #[doc(alias = "iomap_dio")]
 #[repr(C)]
-struct Inner<T: Operations> {
+pub(super) struct Head<T: Operations> {
     #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
     mark: usize,
+    /// Initialised when the request is punted, which few are.
+    work: Opaque<bindings::work_struct>,
+    /// Where this is. Written when nothing but a pointer at the request is kept.
+    home: MaybeUninit<Home>,
+    /// What happens to the caller's pages.
+    pub(super) pages: Pages,
+    /// Written at the end of the submission.
+    pub(super) left: MaybeUninit<Left<T>>,
+}
+
+/// What submission leaves to the completion: the kiocb, and a description.
+pub(super) type Left<T> = (BusyIocb<DioOps>, <T as Operations>::Sealed);
+
+/// Where the memory of a request is.
+#[derive(Clone, Copy)]
+enum Home {
+    /// In front of its only bio.
+    FrontPad,
+    /// By itself: the request is counted.
+    Own,
+}
+
+/// The end of the front pad of a bio.
+///
+/// ```text
+///       | work | pages | kiocb | description | handshake | bio ...
+///  ^                                                     ^
+///  FRONT_PAD bytes before the bio                        begins a cache line
+/// ```
+///
+/// The fields that every request uses come last, so that they share no cache line with the others.
+#[repr(C)]
+pub(super) struct FrontPad<T: Operations> {
+    pub(super) head: Head<T>,
+    pub(super) handshake: Handshake,
+}
+
+impl<T: Operations> FrontPad<T> {
+    /// The end of the front pad of `bio`, which must be from a bio set for such requests.
+    #[inline(always)]
+    pub(super) fn of(bio: *mut bindings::bio) -> *mut Self {
+        bio.wrapping_byte_sub(size_of::<Self>()).cast()
+    }
+}
+
+/// The memory of a counted request.
+#[repr(C)]
+struct Counted<T: Operations> {
+    /// The submission writes to it, then the owner of the request.
+    head: UnsafeCell<Head<T>>,
     /// References, the first error and the task that waits.
     protocol: Protocol,
     /// Whether the bios are zero-copy or bounced.
-    buffers: Buffers,
-    /// Written by `Submitter::seal`, before the submission drops its reference.
-    sealed: UnsafeCell<MaybeUninit<Left<T>>>,
+    bounced: bool,
     /// Whether a worker for ioends ended the last bio. Written by the holder of the last reference.
     // ORDERING: None needed: handing the request over publishes it.
     at_ioend: Atomic<bool>,
-    /// Initialised when the request is punted, which few are.
-    work: Opaque<bindings::work_struct>,
 }
-
-/// A pointer at a request.
+/// A pointer at a counted request.
 ///
 /// # Invariants
 ///
-/// The request is there as long as this is used, and `protocol`, `buffers` and `at_ioend` are initialised.
-struct Shared<T: Operations>(NonNull<Inner<T>>);
+/// The request is there as long as this is used, and all is initialised but `work`, `home` and
+/// `left`.
+struct Shared<T: Operations>(NonNull<Counted<T>>);
 
 impl<T: Operations> Clone for Shared<T> {
     #[inline]
@@ -316,32 +390,26 @@ impl<T: Operations> Clone for Shared<T> {
 impl<T: Operations> Copy for Shared<T> {}
 
 impl<T: Operations> Deref for Shared<T> {
-    type Target = Inner<T>;
+    type Target = Counted<T>;
 
     #[inline(always)]
-    fn deref(&self) -> &Inner<T> {
+    fn deref(&self) -> &Counted<T> {
         // SAFETY: Valid by the invariants.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl<T: Operations> Shared<T> {
-    /// A pointer for C.
+    /// How the bios are filled.
     #[inline]
-    fn into_raw<C>(self) -> *mut C {
-        self.0.as_ptr().cast()
-    }
-
-    /// The opposite of [`Shared::into_raw`].
-    ///
-    /// # Safety
-    ///
-    /// `raw` must come from there, for a request of the same type, and the request must be there.
-    #[inline]
-    unsafe fn from_raw<C>(raw: *mut C) -> Self {
-        // INVARIANT: Required of the caller.
-        // SAFETY: What `into_raw` returns is not NULL.
-        Self(unsafe { NonNull::new_unchecked(raw.cast()) })
+    fn buffers(&self) -> Buffers {
+        // SAFETY: By the invariants the field is initialised. It does not change.
+        let pages = unsafe { (*self.head.get()).pages };
+        if self.bounced {
+            Buffers::Bounced(pages)
+        } else {
+            Buffers::ZeroCopy(pages)
+        }
     }
 }
 
@@ -350,7 +418,7 @@ impl<T: Operations> Shared<T> {
 /// # Invariants
 ///
 /// `protocol` and `at_ioend` are initialised, and the submission has all references.
-pub struct Prepared<T: Operations>(NonNull<Inner<T>>);
+pub struct Prepared<T: Operations>(NonNull<Counted<T>>);
 
 impl<T: Operations> Drop for Prepared<T> {
     fn drop(&mut self) {
@@ -364,17 +432,17 @@ impl<T: Operations> Prepared<T> {
     /// Allocates a request. Fails with `ENOMEM`.
     #[inline]
     pub fn new(_ctx: MaySleep) -> Result<Self> {
-        let inner = T::cache().alloc()?;
-        let raw = inner.as_ptr();
+        let memory = T::cache().alloc()?;
+        let raw = memory.as_ptr();
         // SAFETY: The memory is ours.
         unsafe {
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
-            (&raw mut (*raw).mark).write(MARK);
+            raw.cast::<usize>().write(MARK);
             (&raw mut (*raw).protocol).write(Protocol::new());
             (&raw mut (*raw).at_ioend).write(Atomic::new(false));
         }
         // INVARIANT: Just initialised.
-        Ok(Self(inner))
+        Ok(Self(memory))
     }
 }
 
@@ -391,7 +459,7 @@ pub struct Submitter<T: Operations> {
     /// Becomes part of the request when it is sealed.
     iocb: ManuallyDrop<BusyIocb<DioOps>>,
     /// The memory that the bios share.
-    inner: Shared<T>,
+    shared: Shared<T>,
     /// The number of references that were given to bios.
     bio_refs: Cell<i32>,
     /// Whether one of the bios has to be polled for.
@@ -409,13 +477,18 @@ impl<T: Operations> Submitter<T> {
     /// Begins the submission of the request of `iocb`, whose bios are all filled alike.
     #[inline]
     pub fn new(iocb: BusyIocb<DioOps>, buffers: Buffers, prepared: Prepared<T>) -> Self {
-        let inner = ManuallyDrop::new(prepared).0;
-        // SAFETY: The memory is ours. `sealed` and `work` may stay uninitialised.
-        unsafe { (&raw mut (*inner.as_ptr()).buffers).write(buffers) };
+        let memory = ManuallyDrop::new(prepared).0;
+        let raw = memory.as_ptr();
+        let head = raw.cast::<Head<T>>();
+        // SAFETY: The memory is ours, and begins with the head.
+        unsafe {
+            (&raw mut (*head).pages).write(buffers.pages());
+            (&raw mut (*raw).bounced).write(matches!(buffers, Buffers::Bounced(_)));
+        }
         // INVARIANT: No bio has a reference, and all is initialised.
         Self {
             iocb: ManuallyDrop::new(iocb),
-            inner: Shared(inner),
+            shared: Shared(memory),
             bio_refs: Cell::new(0),
             polled: Cell::new(false),
         }
@@ -430,7 +503,7 @@ impl<T: Operations> Submitter<T> {
     /// How the bios are filled.
     #[inline]
     pub(super) fn buffers(&self) -> Buffers {
-        self.inner.buffers
+        self.shared.buffers()
     }
 
     /// Notes that one of the bios raises no interrupt, so that a waiting submission polls for it.
@@ -445,7 +518,9 @@ impl<T: Operations> Submitter<T> {
         // OVERFLOW: The memory for so many bios does not exist.
         self.bio_refs.set(self.bio_refs.get().wrapping_add(1));
         // INVARIANT: One of ours.
-        BioRef { inner: self.inner }
+        BioRef {
+            shared: self.shared,
+        }
     }
 
     /// Whether a bio has failed already, so that more of them are no use.
@@ -453,13 +528,13 @@ impl<T: Operations> Submitter<T> {
     /// A hint: bios in flight may still fail.
     #[inline]
     pub fn has_failed(&self) -> bool {
-        self.inner.protocol.has_failed()
+        self.shared.protocol.has_failed()
     }
 
     /// Records an error of the submission. The first error of a request wins.
     #[inline]
     pub fn record_error(&self, error: Error) {
-        self.inner.protocol.record_error(error.to_errno());
+        self.shared.protocol.record_error(error.to_errno());
     }
 
     /// Ends submission: the last bio to end completes the request, unless all have ended by now.
@@ -475,7 +550,7 @@ impl<T: Operations> Submitter<T> {
         match self.hand_over(sealed, None::<fn() -> *mut c_void>) {
             (_, AtSeal::Nothing | AtSeal::Waiting) => Err(Queued::new()),
             // INVARIANT: Only our references were left, and the request was sealed.
-            (inner, AtSeal::Request) => Ok(Unique { inner }),
+            (shared, AtSeal::Request) => Ok(Unique::counted(shared)),
         }
     }
 
@@ -487,13 +562,13 @@ impl<T: Operations> Submitter<T> {
     pub fn wait(self, sealed: T::Sealed, ctx: MaySleep) -> Unique<T> {
         let polled = self.polled.get().then_some(self.iocb.as_raw());
         let task = || crate::task::Task::current_raw().cast::<c_void>();
-        let (inner, at_seal) = self.hand_over(sealed, Some(task));
+        let (shared, at_seal) = self.hand_over(sealed, Some(task));
         if !matches!(at_seal, AtSeal::Request) {
             // SAFETY: The last bio leaves the request to us, so it is valid, and its kiocb.
-            unsafe { sleep(&inner.protocol, polled, ctx) };
+            unsafe { sleep(&shared.protocol, polled, ctx) };
         }
         // INVARIANT: The last reference is gone, and its owner has left the request to us.
-        Unique { inner }
+        Unique::counted(shared)
     }
 
     /// Seals the request and drops the references of the submission.
@@ -504,14 +579,14 @@ impl<T: Operations> Submitter<T> {
         waiter: Option<impl FnOnce() -> *mut c_void>,
     ) -> (Shared<T>, AtSeal) {
         let mut this = ManuallyDrop::new(self);
-        let inner = this.inner;
+        let shared = this.shared;
         // SAFETY: `this` is not dropped, and its kiocb is taken only here.
-        let sealed = (unsafe { ManuallyDrop::take(&mut this.iocb) }, sealed);
-        // SAFETY: Our references were not dropped yet. By the invariants `sealed` was not written
+        let left = (unsafe { ManuallyDrop::take(&mut this.iocb) }, sealed);
+        // SAFETY: Our references were not dropped yet. By the invariants `left` was not written
         // before, and only the owner of the last reference looks at it.
-        unsafe { (*inner.sealed.get()).write(sealed) };
+        unsafe { (*shared.head.get()).left.write(left) };
         // The protocol does not look at the request after it has dropped them.
-        (inner, inner.protocol.seal(this.bio_refs.get(), waiter))
+        (shared, shared.protocol.seal(this.bio_refs.get(), waiter))
     }
 }
 
@@ -616,7 +691,7 @@ pub(super) unsafe fn wake(task: *mut c_void, hand_back: impl FnOnce()) {
 /// Owns a reference.
 #[must_use = "a request is never completed while one of its bios is in flight"]
 pub(super) struct BioRef<T: Operations> {
-    inner: Shared<T>,
+    shared: Shared<T>,
 }
 
 // SAFETY: The reference count is atomic, and what a `BioRef` shows of the request is `Sync`.
@@ -627,7 +702,7 @@ impl<T: Operations> BioRef<T> {
     #[doc(alias = "bi_private")]
     #[inline]
     pub(super) fn into_raw(self) -> *mut c_void {
-        ManuallyDrop::new(self).inner.into_raw()
+        ManuallyDrop::new(self).shared.0.as_ptr().cast()
     }
 
     /// Takes the reference back from `bi_private`.
@@ -637,29 +712,29 @@ impl<T: Operations> BioRef<T> {
     /// `raw` must come from [`BioRef::into_raw`] of the same type, and must not be used again.
     #[inline]
     pub(super) unsafe fn from_raw(raw: *mut c_void) -> Self {
-        // INVARIANT: The reference that `into_raw` gave up.
+        // SAFETY: What `into_raw` returns is not NULL.
+        // INVARIANT: The reference that it gave up, which keeps the request.
         Self {
-            // SAFETY: Required of the caller, and the reference keeps the request.
-            inner: unsafe { Shared::from_raw(raw) },
+            shared: Shared(unsafe { NonNull::new_unchecked(raw.cast()) }),
         }
     }
 
     /// How the bio was filled.
     #[inline]
     pub(super) fn buffers(&self) -> Buffers {
-        self.inner.buffers
+        self.shared.buffers()
     }
 
     /// Records that the bio has failed. The first error of a request wins.
     #[inline]
     pub(super) fn record_error(&self, error: Error) {
-        self.inner.protocol.record_error(error.to_errno());
+        self.shared.protocol.record_error(error.to_errno());
     }
 
     /// Whether any bio has failed so far, this one included.
     #[inline]
     pub(super) fn has_failed(&self) -> bool {
-        self.inner.protocol.has_failed()
+        self.shared.protocol.has_failed()
     }
 
     /// Drops the reference. Returns the request if it was the last and no task waits for the
@@ -669,22 +744,22 @@ impl<T: Operations> BioRef<T> {
     /// for ioends does so; that of the last bio counts.
     #[inline]
     pub(super) fn finish(self, at_ioend: bool) -> Option<Unique<T>> {
-        let inner = ManuallyDrop::new(self).inner;
+        let shared = ManuallyDrop::new(self).shared;
         // Our reference keeps the request until it is dropped here. If it was not the last, the
         // protocol does not look at the request any more.
-        let ended = inner.protocol.finish(|| {
+        let ended = shared.protocol.finish(|| {
             if at_ioend {
-                inner.at_ioend.store(true, Relaxed);
+                shared.at_ioend.store(true, Relaxed);
             }
         });
         match ended {
             AtEnd::Nothing => None,
             // INVARIANT: It was the last reference. The submission has dropped its own, so the
             // request was sealed.
-            AtEnd::Request => Some(Unique { inner }),
+            AtEnd::Request => Some(Unique::counted(shared)),
             AtEnd::Awaited(task) => {
                 // SAFETY: The request is there until we hand it back, and the task until then.
-                unsafe { wake(task, move || inner.protocol.hand_back()) };
+                unsafe { wake(task, move || shared.protocol.hand_back()) };
                 None
             }
         }
@@ -697,10 +772,13 @@ impl<T: Operations> BioRef<T> {
 ///
 /// # Invariants
 ///
-/// The request is sealed and nobody else refers to it.
+/// `head` is the memory of a request with this `home`, all of which is initialised but `work` and
+/// `home`. Nobody else refers to it.
 #[must_use = "a dropped request is never completed"]
 pub struct Unique<T: Operations> {
-    inner: Shared<T>,
+    head: NonNull<Head<T>>,
+    /// Not read from memory, so that the compiler knows it.
+    home: Home,
 }
 
 impl<T: Operations> Drop for Unique<T> {
@@ -714,37 +792,86 @@ impl<T: Operations> Drop for Unique<T> {
 unsafe impl<T: Operations> Send for Unique<T> {}
 
 impl<T: Operations> Unique<T> {
-    /// The first error of the request, if there was one.
-    #[inline]
-    pub fn result(&self) -> Result {
-        to_result(self.inner.protocol.error())
-    }
-
-    /// The kiocb, and what the submission has left behind.
-    #[inline]
-    pub fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut T::Sealed) {
-        // SAFETY: By the invariants the request is sealed and ours alone.
-        let (iocb, sealed) = unsafe { (*self.inner.sealed.get()).assume_init_mut() };
-        (iocb, sealed)
-    }
-
-    /// Frees the request. Returns its kiocb and what the submission has left behind.
-    #[doc(alias = "kfree")]
-    #[inline]
-    pub fn into_parts(self) -> (BusyIocb<DioOps>, T::Sealed) {
-        let inner = ManuallyDrop::new(self).inner;
-        // SAFETY: By the invariants the request is sealed and ours alone. It is freed, so it is read once.
-        unsafe {
-            let sealed = (*inner.sealed.get()).assume_init_read();
-            bindings::kfree(inner.into_raw());
-            sealed
+    /// The request, if all references are gone. The caller guarantees the invariants.
+    #[inline(always)]
+    fn counted(shared: Shared<T>) -> Self {
+        Self {
+            head: shared.0.cast(),
+            home: Home::Own,
         }
     }
 
+    /// The request in front of its only bio.
+    ///
+    /// # Safety
+    ///
+    /// The bio must have ended, be from a bio set for such requests and belong to the caller, who has
+    /// given back its pages. `pages` and `left` are initialised.
+    #[inline(always)]
+    pub(super) unsafe fn in_front_of(bio: *mut bindings::bio) -> Self {
+        // INVARIANT: Required of the caller.
+        Self {
+            // SAFETY: What is in front of a bio is not NULL.
+            head: unsafe { NonNull::new_unchecked(FrontPad::<T>::of(bio).cast()) },
+            home: Home::FrontPad,
+        }
+    }
+
+    /// The first error of the request, if there was one (`bi_status`, if it has a single bio).
+    #[doc(alias = "bi_status")]
+    #[inline(always)]
+    pub fn result(&self) -> Result {
+        match self.home {
+            // SAFETY: By the invariants there is a bio behind it, which has ended.
+            Home::FrontPad => unsafe { bio::result(bio_behind(self.head)) },
+            Home::Own => to_result(self.shared().protocol.error()),
+        }
+    }
+
+    /// The memory of a request of its own.
+    #[inline(always)]
+    fn shared(&self) -> Shared<T> {
+        Shared(self.head.cast())
+    }
+
+    /// The kiocb, and what the submission has left behind.
+    #[inline(always)]
+    pub fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut T::Sealed) {
+        // SAFETY: By the invariants the request is initialised and ours alone.
+        let (iocb, sealed) = unsafe { self.head.as_mut().left.assume_init_mut() };
+        (iocb, sealed)
+    }
+
+    /// The kiocb, what the submission has left behind, and the memory of the request. That is freed
+    /// when it is dropped, which can wait until the request was completed.
+    #[inline(always)]
+    pub fn into_parts(self) -> (BusyIocb<DioOps>, T::Sealed, Memory<T>) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: By the invariants the request is initialised and ours alone. It is read once, as
+        // `self` ends.
+        let (iocb, sealed) = unsafe { this.head.as_ref().left.assume_init_read() };
+        // INVARIANT: Ours.
+        let memory = Memory {
+            head: this.head,
+            home: this.home,
+        };
+        (iocb, sealed, memory)
+    }
+
+    /// What has happened to the caller's pages.
+    #[inline(always)]
+    pub fn pages(&self) -> Pages {
+        // SAFETY: By the invariants the request is initialised and ours alone.
+        unsafe { self.head.as_ref().pages }
+    }
+
     /// Whether a worker for ioends ended the last bio, which is process context already.
-    #[inline]
+    #[inline(always)]
     pub fn at_ioend(&self) -> bool {
-        self.inner.at_ioend.load(Relaxed)
+        match self.home {
+            Home::FrontPad => false,
+            Home::Own => self.shared().at_ioend.load(Relaxed),
+        }
     }
 
     /// Lets [`Operations::punted`] go on with the request on the queue of the super block, or on
@@ -753,22 +880,31 @@ impl<T: Operations> Unique<T> {
     /// Any context. The request no longer counts as one at the end of an ioend.
     #[doc(alias = "queue_work")]
     #[cold]
-    pub fn punt(self) {
-        self.inner.at_ioend.store(false, Relaxed);
-        Punted(self).punt();
-    }
-
-    /// What has happened to the caller's pages.
-    #[inline]
-    pub fn pages(&self) -> Pages {
-        self.inner.buffers.pages()
+    pub fn punt(mut self) {
+        if let Home::Own = self.home {
+            self.shared().at_ioend.store(false, Relaxed);
+        }
+        // SAFETY: The request, which is not over before it is queued, keeps the file open.
+        let inode = unsafe { Inode::from_raw(self.parts().0.inode().as_raw()) };
+        match inode.dio_done_wq() {
+            Some(queue) => queue.enqueue(Punted(self)),
+            None => workqueue::system().enqueue(Punted(self)),
+        }
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
     #[doc(alias = "iomap_dio")]
     #[inline]
     pub fn into_raw(self) -> *mut bindings::iomap_dio {
-        ManuallyDrop::new(self).inner.into_raw()
+        let this = ManuallyDrop::new(self);
+        let head = this.head.as_ptr();
+        // SAFETY: The request is ours.
+        unsafe {
+            #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
+            (&raw mut (*head).mark).write(MARK);
+            (&raw mut (*head).home).write(MaybeUninit::new(this.home));
+        }
+        head.cast()
     }
 
     /// Takes a request back from C.
@@ -778,24 +914,52 @@ impl<T: Operations> Unique<T> {
     /// `raw` must come from [`Unique::into_raw`] of the same type, and must not be used again.
     #[inline]
     pub unsafe fn from_raw(raw: *mut bindings::iomap_dio) -> Self {
+        let head: *mut Head<T> = raw.cast();
         // INVARIANT: Nobody knew of the request but C, who gives it back.
-        Self {
-            // SAFETY: Required of the caller.
-            inner: unsafe { Shared::from_raw(raw) },
+        // SAFETY: Required of the caller: it is not NULL, and says where it is.
+        unsafe {
+            Self {
+                head: NonNull::new_unchecked(head),
+                home: (*head).home.assume_init(),
+            }
+        }
+    }
+}
+
+/// The bio that a front pad belongs to.
+#[inline(always)]
+fn bio_behind<T: Operations>(head: NonNull<Head<T>>) -> *mut bindings::bio {
+    let pad = head.as_ptr().cast::<FrontPad<T>>();
+    pad.wrapping_add(1).cast()
+}
+
+/// The memory of a request that is over. Dropping this frees it: `bio_put()` or `kfree()`.
+///
+/// # Invariants
+///
+/// `head` is the memory of a request with this `home`. Nobody else refers to it, and its bios have
+/// ended.
+#[doc(alias("bio_put", "kfree"))]
+pub struct Memory<T: Operations> {
+    head: NonNull<Head<T>>,
+    home: Home,
+}
+
+impl<T: Operations> Drop for Memory<T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: By the invariants.
+        unsafe {
+            match self.home {
+                Home::FrontPad => bindings::bio_put(bio_behind(self.head)),
+                Home::Own => bindings::kfree(self.head.as_ptr().cast()),
+            }
         }
     }
 }
 
 /// A request on its way to a work queue.
 struct Punted<T: Operations>(Unique<T>);
-
-impl<T: Operations> Puntable for Punted<T> {
-    fn queue(&self) -> Option<DioDoneWq<'_>> {
-        // SAFETY: By the invariants the request is sealed and ours alone.
-        let (iocb, _) = unsafe { (*self.0.inner.sealed.get()).assume_init_ref() };
-        iocb.inode().dio_done_wq()
-    }
-}
 
 /// The name of the lock class of the work items.
 ///
@@ -812,17 +976,18 @@ unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
     where
         F: FnOnce(*mut bindings::work_struct) -> bool,
     {
-        let work = ManuallyDrop::new(self).0.inner.work.get();
-        // SAFETY: The field is valid for writes, nobody else refers to it, and the lock class is
-        // static.
-        unsafe {
+        let head: *mut Head<T> = self.0.into_raw().cast();
+        // SAFETY: The request is there, and nobody else refers to it. The lock class is static.
+        let work = unsafe {
+            let work = (*head).work.get();
             bindings::init_work_with_key(
                 work,
                 Some(run::<T>),
                 false,
                 WORK_NAME.as_char_ptr(),
                 static_lock_class!().as_ptr(),
-            )
+            );
+            work
         };
         // A work item that was initialised just now is not queued anywhere, so this succeeds.
         queue_work_on(work);
@@ -837,14 +1002,14 @@ unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
 #[doc(alias = "work_func_t")]
 unsafe extern "C" fn run<T: Operations>(work: *mut bindings::work_struct) {
     let work = Opaque::cast_from(work);
-    // SAFETY: The work item is the field of a request.
-    let inner = unsafe { crate::container_of!(work, Inner<T>, work) };
-    // INVARIANT: The request that `__enqueue` gave up.
-    let request = Unique {
-        // SAFETY: It is there, and points into an allocation.
-        inner: unsafe { Shared::from_raw(inner.cast_mut()) },
+    // SAFETY: The work item is the field of a request that `__enqueue` gave up. A worker is in process
+    // context.
+    let (request, ctx) = unsafe {
+        let head = crate::container_of!(work, Head<T>, work);
+        (
+            Unique::<T>::from_raw(head.cast_mut().cast()),
+            MaySleep::assume(),
+        )
     };
-    // SAFETY: A worker is in process context.
-    let ctx = unsafe { MaySleep::assume() };
     T::punted(request, ctx);
 }

@@ -4,7 +4,6 @@
 
 use super::{
     bio::{
-        Buffers,
         Exported,
         Template, //
     },
@@ -28,6 +27,7 @@ use super::{
         MapOps, //
     },
     request::{
+        Buffers,
         Cache,
         Operations,
         Prepared,
@@ -139,7 +139,7 @@ fn iocb(ops: DioOps) -> Result<BusyIocb<DioOps>> {
 
 /// Ends a request, and its kiocb with it.
 fn over(request: Unique<Probe>) -> Seal {
-    let (iocb, sealed) = request.into_parts();
+    let (iocb, sealed, _) = request.into_parts();
     end(iocb);
     sealed
 }

@@ -8,17 +8,13 @@ use kernel::{
         Pinned, //
     },
     iomap::{
-        bio_set::{
-            Header,
-            Single,
-            Started,
-            Unsubmitted, //
-        },
+        bio_set::Unsubmitted,
         iter::Iter,
         kiocb::{
             BusyIocb,
             DoneIocb, //
         },
+        ops::DioOps,
         request::{
             Operations,
             Unique, //
@@ -52,8 +48,8 @@ pub fn allocate<C: Filled>(bio: &mut Bio<C>) {
 }
 
 /// Submission may wait for the device.
-pub fn submit<H: Started>(bio: Unsubmitted<H>, header: H) {
-    let _flight = bio.start(header); //~ E0061 argument
+pub fn submit<T: Operations>(bio: Unsubmitted<T, DioOps>, sealed: T::Sealed) {
+    let _flight = bio.start(sealed); //~ E0061 argument
 }
 
 /// A kiocb whose bios end in an interrupt is no proof (N1).
@@ -78,13 +74,8 @@ pub fn flush(iocb: &DoneIocb) {
 
 // S12: a request on a work queue that runs in soft interrupts would get a false `MaySleep`.
 
-/// Only `punt()` queues a counted request.
-pub fn counted<T: Operations>(request: Unique<T>) {
-    workqueue::system_bh().enqueue(request); //~ E0277 RawWorkItem
-}
-
-/// Only `punt()` queues a single-bio request.
-pub fn single<H: Header>(request: Single<H>) {
+/// Only `punt()` queues a request.
+pub fn queued<T: Operations>(request: Unique<T>) {
     workqueue::system_bh().enqueue(request); //~ E0277 RawWorkItem
 }
 

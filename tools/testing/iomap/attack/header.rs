@@ -1,30 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0
-//! S13: a front pad aligns its header correctly, or does not compile.
+//! S13: a front pad aligns what is in it correctly, or does not compile.
 
 use kernel::{
     error::Result,
-    iomap::bio_set::{
-        Header,
-        HeaderSet,
-        Single, //
+    iomap::{
+        bio_set::BioSet,
+        request::{
+            Cache,
+            Operations,
+            Unique, //
+        },
     },
     task::MaySleep, //
 };
 
-/// A header with the alignment of a page.
+/// A kind of request whose description has the alignment of a page.
+pub enum Wide {}
+
+/// The description.
 #[repr(align(4096))]
-pub struct Wide([u8; 4096]);
+pub struct Page([u8; 4096]);
 
-impl Header for Wide {
-    type Ops = ();
+static CACHE: Cache<Wide> = Cache::new();
 
-    fn punted(request: Single<Self>, _ctx: MaySleep) {
+impl Operations for Wide {
+    type Sealed = Page;
+
+    fn cache() -> &'static Cache<Self> {
+        &CACHE
+    }
+
+    fn ended(request: Unique<Self>) {
+        drop(request);
+    }
+
+    fn ioend_ended(request: Unique<Self>, _ctx: MaySleep) {
+        drop(request);
+    }
+
+    fn punted(request: Unique<Self>, _ctx: MaySleep) {
         drop(request);
     }
 }
 
 /// The front pad would not be aligned.
-pub fn set(bios: &'static HeaderSet<Wide>) -> Result {
+pub fn set(bios: &'static BioSet<Wide>) -> Result {
     // SAFETY: Called once.
     unsafe { bios.init(4)? }; //~ E0080 assertion
     Ok(())

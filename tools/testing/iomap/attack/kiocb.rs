@@ -3,12 +3,9 @@
 
 use kernel::{
     iomap::{
-        bio::Buffers,
         bio_set::{
             GivenAway,
-            Header,
             InFlight,
-            Started,
             Unsubmitted, //
         },
         flags::EndIoFlags,
@@ -20,6 +17,7 @@ use kernel::{
         },
         ops::DioOps,
         request::{
+            Buffers,
             Operations,
             Prepared,
             Submitter, //
@@ -89,12 +87,12 @@ pub fn forged_queue() {
 // N3: a synchronous kiocb is not queued, because nobody could complete it.
 
 /// `submit()` waits for such a kiocb, so it returns more than a `Queued`.
-pub fn given<H: GivenAway>(bio: Unsubmitted<H>, header: H, ctx: MaySleep) {
-    let _answer = bio.submit(header, ctx).answer(); //~ E0599 answer
+pub fn given<G: GivenAway>(bio: Unsubmitted<G::Failed, ()>, given: G, ctx: MaySleep) {
+    let _answer = bio.submit(given, ctx).answer(); //~ E0599 answer
 }
 
 /// `leave()` waits for it, so it wants the proof that it may.
-pub fn left<H: Started>(flight: InFlight<H>) {
+pub fn left<T: Operations>(flight: InFlight<T>) {
     let _ended = flight.leave(); //~ E0061 argument
 }
 
@@ -135,19 +133,22 @@ pub fn after_seal<T: Operations>(request: Submitter<T>, sealed: T::Sealed, ctx: 
 }
 
 /// The same holds for a request of a single bio: before the bio is submitted,
-pub fn before_start<H: Started>(mut bio: Unsubmitted<H>, iocb: &mut BusyIocb<H::Ops>) {
+pub fn before_start<T: Operations, O>(mut bio: Unsubmitted<T, O>, iocb: &mut BusyIocb<O>) {
     core::mem::swap(bio.iocb(), iocb); //~ E0308 types
     bio.poll_for();
 }
 
 /// when `wait()` or `leave()` consumes the `InFlight`,
-pub fn in_flight<H: Started>(flight: InFlight<H>, ctx: MaySleep) {
+pub fn in_flight<T: Operations>(flight: InFlight<T>, ctx: MaySleep) {
     let iocb = flight.iocb();
     let _ended = flight.wait(ctx); //~ E0505 flight
     iocb.stop_polling();
 }
 
 /// and while the bio is in flight.
-pub fn exchanged_in_flight<H: Started>(flight: &mut InFlight<H>, iocb: &mut BusyIocb<H::Ops>) {
+pub fn exchanged_in_flight<T: Operations>(
+    flight: &mut InFlight<T>,
+    iocb: &mut BusyIocb<DioOps>,
+) {
     core::mem::swap(flight.iocb(), iocb); //~ E0308 types
 }

@@ -4,11 +4,7 @@
 use kernel::{
     error::code::EIO,
     iomap::{
-        bio_set::{
-            InFlight,
-            Single,
-            Started, //
-        },
+        bio_set::InFlight,
         kiocb::Queued,
         request::{
             Operations,
@@ -70,14 +66,17 @@ pub fn attack<T: Operations>(submitter: &Submitter<T>) {
 // T7: the submitter cannot use a request that it has handed over.
 
 /// `leave()` consumes the `InFlight`.
-pub fn after_leave<H: Started>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>, Queued> {
+pub fn after_leave<T: Operations>(
+    flight: InFlight<T>,
+    ctx: MaySleep,
+) -> Result<Unique<T>, Queued> {
     let ended = flight.leave(ctx);
     let _iocb = flight.iocb(); //~ E0382 flight
     ended
 }
 
 /// A request that was left cannot be waited for.
-pub fn both<H: Started>(flight: InFlight<H>, ctx: MaySleep) -> Result<Single<H>, Queued> {
+pub fn both<T: Operations>(flight: InFlight<T>, ctx: MaySleep) -> Result<Unique<T>, Queued> {
     let ended = flight.leave(ctx);
     let _ended = flight.wait(ctx); //~ E0382 flight
     ended
