@@ -14,7 +14,6 @@
 //!       |                                 +--submission--> the device's --end--> gone
 //!       +------bounce()--> Bio<Bounced> --+
 //!       +------zero()----> Bio<Zeroes>  --+
-//!  Bio::read()-----------> Bio<Owned>   --+
 //! ```
 //!
 //! Every arrow consumes the value, so a bio cannot be touched after it was submitted or put.
@@ -23,91 +22,12 @@
 //! Sectors are of 512 bytes here, whatever the logical block size of the device; sizes are in
 //! bytes.
 //!
-//! # Reading from a device
+//! Bios belong to requests, which submit them by [`Template`] and [`BioSet`].
 //!
-//! To read into kernel memory:
-//!
-//! 1. Open the device ([`OpenBlockDevice::open`]). The bio holds a clone, so the device stays open.
-//! 2. Allocate a [`Buffer`]. The bio owns it until the transfer is over.
-//! 3. Implement [`EndIo`] for what the bio carries to its end, an [`Arc`] for instance. `end_io()`
-//!    gets the buffer back. It may run in a hard interrupt, so it must not sleep: it hands the data
-//!    on.
-//! 4. Build the bio with [`Bio::read`] and submit it with `submit()`.
-//! 5. If a module submits bios, its exit function must wait for all of them: they call its code.
-//!
-//! Several bios reach the driver together inside [`plugged`].
-//!
-//! ```
-//! use kernel::{
-//!     block::{
-//!         bdev::OpenBlockDevice,
-//!         bio::{Bio, EndIo},
-//!         buffer::Buffer,
-//!     },
-//!     sync::{Arc, Completion, SetOnce},
-//!     task::MaySleep,
-//! };
-//!
-//! /// A read, as its submitter sees it.
-//! #[pin_data]
-//! struct Read {
-//!     outcome: SetOnce<Result<Buffer>>,
-//!     #[pin]
-//!     ended: Completion,
-//! }
-//!
-//! /// A read, as its bio sees it.
-//! struct End(Arc<Read>);
-//!
-//! impl EndIo for End {
-//!     fn end_io(self, buffer: Buffer, result: Result) {
-//!         self.0.outcome.populate(result.map(|()| buffer));
-//!         self.0.ended.complete_all();
-//!     }
-//! }
-//!
-//! /// Reads the first byte of a device.
-//! fn first_byte(path: &CStr, ctx: MaySleep) -> Result<u8> {
-//!     let bdev = OpenBlockDevice::open(path, ctx)?;
-//!     let buffer = Buffer::new(4096, GFP_KERNEL)?;
-//!     let read = Arc::pin_init(
-//!         pin_init!(Read {
-//!             outcome: SetOnce::new(),
-//!             ended <- Completion::new(),
-//!         }),
-//!         GFP_KERNEL,
-//!     )?;
-//!     Bio::read(&bdev, 0, buffer, End(read.clone()), ctx)?.submit(ctx);
-//!     read.ended.wait_for_completion();
-//!     match read.outcome.as_ref() {
-//!         Some(Ok(buffer)) => buffer.first().copied().ok_or(EIO),
-//!         Some(Err(error)) => Err(*error),
-//!         None => Err(EIO),
-//!     }
-//! }
-//!
-//! # // SAFETY: KUnit runs examples in a kernel thread, and this one holds no lock.
-//! # let ctx = unsafe { MaySleep::assume() };
-//! // There is no device here.
-//! assert_eq!(first_byte(c"/", ctx), Err(ENOTBLK));
-//! ```
-//!
-//! Direct I/O, whose bios transfer to the caller's memory and belong to requests, submits them by
-//! [`Template`] and [`HeaderSet`].
-//!
-//! [`Arc`]: crate::sync::Arc
-//! [`plugged`]: super::plug::plugged
 //! [`Template`]: crate::iomap::bio::Template
-//! [`HeaderSet`]: crate::iomap::bio_set::HeaderSet
+//! [`BioSet`]: crate::iomap::bio_set::BioSet
 
-use super::{
-    bdev::{
-        BlockDevice,
-        OpenBlockDevice, //
-    },
-    buffer::Buffer,
-    SECTOR_SHIFT, //
-};
+use super::bdev::BlockDevice;
 use crate::{
     alloc::flags::GFP_KERNEL,
     bindings,
@@ -155,16 +75,12 @@ pub struct Bounced(pub(crate) Pages);
 /// The kernel's page of zeroes, as often as needed.
 pub struct Zeroes(());
 
-/// A kernel buffer that the bio owns, and the value whose [`EndIo`] gets it back in the end.
-pub struct Owned<P>(KBox<Flight<P>>);
-
 mod private {
     pub trait Sealed {}
     impl Sealed for super::Empty {}
     impl Sealed for super::Pinned {}
     impl Sealed for super::Bounced {}
     impl Sealed for super::Zeroes {}
-    impl<P> Sealed for super::Owned<P> {}
 }
 
 impl Contents for Empty {
@@ -173,11 +89,6 @@ impl Contents for Empty {
 }
 
 impl Contents for Zeroes {
-    #[inline]
-    unsafe fn give_back(_bio: *mut bindings::bio) {}
-}
-
-impl<P> Contents for Owned<P> {
     #[inline]
     unsafe fn give_back(_bio: *mut bindings::bio) {}
 }
@@ -644,118 +555,6 @@ impl ZeroFolio {
             }
         }
     }
-}
-
-/// The end of a bio of [`Bio::read`] (`bi_end_io`).
-///
-/// The implementing type travels with the bio: it says who is waiting, or what comes next. The
-/// kernel calls the implementation exactly once for each bio that was submitted. A bio that is
-/// dropped instead drops the value and the buffer.
-#[doc(alias = "bi_end_io")]
-pub trait EndIo: Send + Sized + 'static {
-    /// The bio has ended with `result` and is gone. `buffer` holds what was read if `result` is
-    /// `Ok`, and anything otherwise.
-    ///
-    /// Any context, the hard interrupt included: this must not sleep. It may run on another CPU,
-    /// and before `submit()` has returned.
-    fn end_io(self, buffer: Buffer, result: Result);
-}
-
-/// What a bio with a buffer of its own owns until it has ended (`bi_private`).
-#[doc(alias = "bi_private")]
-struct Flight<P> {
-    private: P,
-    buffer: Buffer,
-    /// Keeps the device open until the bio has ended.
-    _bdev: OpenBlockDevice,
-}
-
-impl<P: EndIo> Bio<Owned<P>> {
-    /// Builds a bio that reads from `sector` on until `buffer` is full.
-    ///
-    /// `sector` is in units of 512 bytes. `private` gets the buffer back when the bio has ended; an
-    /// error here drops both.
-    ///
-    /// Submit a bio before you build the next one: they share a small reserve of bios, and a task
-    /// that holds two may wait for itself when memory is short.
-    ///
-    /// Fails with `EINVAL` if the transfer is not of whole logical blocks or the device cannot
-    /// transfer to a buffer of this size, and with `ENOMEM` if there is no memory. An address that
-    /// the device does not have fails the bio, not this function.
-    #[doc(alias = "REQ_OP_READ")]
-    pub fn read(
-        bdev: &OpenBlockDevice,
-        sector: u64,
-        buffer: Buffer,
-        private: P,
-        ctx: MaySleep,
-    ) -> Result<Self> {
-        // CAST: Widening.
-        let len = buffer.len() as u64;
-        // Drivers that take bios themselves, such as zram, transfer whole blocks whatever they are
-        // asked for, beyond the end of a smaller buffer. A buffer is aligned to its size.
-        let blocks = u64::from(bdev.logical_block_size().wrapping_sub(1));
-        let is_whole = (sector.wrapping_shl(SECTOR_SHIFT) | len) & blocks == 0;
-        if !is_whole || len & u64::from(bdev.dma_alignment_mask()) != 0 {
-            return Err(EINVAL);
-        }
-        let mut flight = KBox::new(
-            Flight {
-                private,
-                buffer,
-                _bdev: bdev.clone(),
-            },
-            GFP_KERNEL,
-        )?;
-        // SAFETY: This bio set is never destroyed.
-        let mut bio = unsafe {
-            let set = &raw mut bindings::fs_bio_set;
-            Bio::alloc(bdev, 1, bindings::req_op_REQ_OP_READ, set, ctx)?
-        };
-        bio.set_sector(sector);
-        // SAFETY: The bio has a segment. The buffer is memory of the kernel in the linear mapping; its
-        // size fits, as the largest does.
-        unsafe {
-            bindings::bio_add_virt_nofail(
-                bio.as_raw(),
-                flight.buffer.as_mut_ptr().cast(),
-                flight.buffer.len() as c_uint,
-            )
-        };
-        Ok(bio.filled(Owned(flight)))
-    }
-
-    /// Submits the bio (`submit_bio()`). [`EndIo::end_io`] is called when it has ended, perhaps
-    /// before this returns.
-    ///
-    /// May sleep until the driver has a free tag.
-    #[doc(alias = "submit_bio")]
-    pub fn submit(self, _ctx: MaySleep) {
-        let (bio, Owned(flight)) = self.into_parts();
-        // SAFETY: The bio is complete and given up here; page locks and tags may sleep, and so may the
-        // context. `bi_private` owns its contents until `end_owned` takes them back.
-        unsafe {
-            (*bio).bi_private = KBox::into_raw(flight).cast();
-            (*bio).bi_end_io = Some(end_owned::<P>);
-            submit(bio);
-        }
-    }
-}
-
-/// The `bi_end_io` of a bio with a buffer of its own.
-///
-/// # Safety
-///
-/// Called by the block layer, once, for such a bio.
-unsafe extern "C" fn end_owned<P: EndIo>(bio: *mut bindings::bio) {
-    // SAFETY: The bio has ended and is given back; `bi_private` is taken back once.
-    let (flight, result) = unsafe {
-        let flight = KBox::<Flight<P>>::from_raw((*bio).bi_private.cast());
-        let result = result(bio);
-        bindings::bio_put(bio);
-        (KBox::into_inner(flight), result)
-    };
-    flight.private.end_io(flight.buffer, result);
 }
 
 impl Bio<Pinned> {

@@ -22,34 +22,7 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use kernel::{
-///     block::{
-///         bdev::OpenBlockDevice,
-///         bio::{Bio, EndIo},
-///         buffer::Buffer,
-///         plug::plugged,
-///         SECTOR_SIZE,
-///     },
-///     task::MaySleep,
-/// };
-///
-/// /// Reads the beginning of a device. The driver sees both bios at once.
-/// fn read_both<P: EndIo + Clone>(
-///     bdev: &OpenBlockDevice,
-///     buffers: [Buffer; 2],
-///     end: P,
-///     ctx: MaySleep,
-/// ) -> Result {
-///     plugged(|| {
-///         let mut sector = 0;
-///         for buffer in buffers {
-///             let sectors = buffer.len() as u64 / u64::from(SECTOR_SIZE);
-///             Bio::read(bdev, sector, buffer, end.clone(), ctx)?.submit(ctx);
-///             sector += sectors;
-///         }
-///         Ok(())
-///     })
-/// }
+/// use kernel::block::plug::plugged;
 ///
 /// // What `section` returns comes back.
 /// assert_eq!(plugged(|| 42), 42);

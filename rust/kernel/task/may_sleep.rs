@@ -4,14 +4,11 @@
 //!
 //! A bio may end in hard interrupt context. A function that may block (page cache invalidation, a
 //! cache flush, waiting, blocking allocation) therefore takes a [`MaySleep`] argument, and only
-//! submission, a file operation and a work queue can make one.
+//! submission and a work queue make one.
 //!
 //! C header: [`include/linux/kernel.h`](srctree/include/linux/kernel.h).
 
-use crate::{
-    fs::Kiocb,
-    types::NotThreadSafe, //
-};
+use crate::types::NotThreadSafe;
 
 /// Proof that the current context may sleep.
 ///
@@ -30,19 +27,15 @@ use crate::{
 ///
 /// ```
 /// use kernel::{
-///     block::bdev::OpenBlockDevice,
+///     iov::IovIter,
 ///     task::MaySleep,
 /// };
 ///
-/// /// Opening a device sleeps, so the caller has to prove that it may.
-/// fn sectors(path: &CStr, ctx: MaySleep) -> Result<u64> {
-///     Ok(OpenBlockDevice::open(path, ctx)?.sectors())
+/// /// User memory may have to be read from a swap device, so the caller has to prove that it may sleep.
+/// fn clear(memory: &mut IovIter<'_>, ctx: MaySleep) -> bool {
+///     memory.zero(u64::MAX, ctx);
+///     memory.is_empty()
 /// }
-///
-/// // SAFETY: KUnit runs examples in a kernel thread, and this one holds no lock.
-/// let ctx = unsafe { MaySleep::assume() };
-/// // A directory has no sectors.
-/// assert_eq!(sectors(c"/", ctx), Err(ENOTBLK));
 /// ```
 #[doc(alias = "might_sleep")]
 #[derive(Clone, Copy)]
@@ -52,7 +45,7 @@ impl MaySleep {
     /// Asserts that the current context may sleep.
     ///
     /// For code that C calls, such as a work function or a file system's direct I/O entry point. A
-    /// file operation written in Rust uses [`MaySleep::from_kiocb`] instead, which is safe.
+    /// kernel with `CONFIG_DEBUG_ATOMIC_SLEEP` warns here if the context may not sleep.
     ///
     /// # Safety
     ///
@@ -60,31 +53,9 @@ impl MaySleep {
     /// copies must not be used once that ends.
     #[inline]
     pub unsafe fn assume() -> Self {
-        // INVARIANT: Required of the caller.
-        Self::checked()
-    }
-
-    /// Makes the proof. A kernel with `CONFIG_DEBUG_ATOMIC_SLEEP` warns here if the context may not
-    /// sleep.
-    #[inline]
-    fn checked() -> Self {
         #[cfg(CONFIG_DEBUG_ATOMIC_SLEEP)]
         super::might_sleep();
+        // INVARIANT: Required of the caller.
         Self(NotThreadSafe)
-    }
-
-    /// Takes the proof from the kiocb of a file operation that is being served.
-    ///
-    /// A driver or a file system gets a [`Kiocb`] for the duration of its `read_iter` or
-    /// `write_iter`, and the kernel calls those only in process context without spin locks. Direct
-    /// I/O carries a kiocb into interrupts as well, but as an [`Iocb`], which lends its [`Kiocb`]
-    /// shared and never exclusively.
-    ///
-    /// [`Iocb`]: crate::iomap::kiocb::Iocb
-    #[inline]
-    pub fn from_kiocb<T>(_kiocb: &mut Kiocb<'_, T>) -> Self {
-        // INVARIANT: The operation that the kiocb was borrowed for has not returned, and the value
-        // stays on its thread.
-        Self::checked()
     }
 }

@@ -25,7 +25,7 @@ mapfile -t names < <(run_python bench/ablations.py names)
 # All now: what does not apply is known before anything is built.
 for name in "${names[@]}"; do
 	mkdir -p "$work/$name"
-	cp -a "$PROJECT"/{fs,rust,samples,Documentation,patches} "$work/$name/"
+	cp -a "$PROJECT"/{fs,rust,Documentation,patches} "$work/$name/"
 	run_python bench/ablations.py apply "$name" "$work/$name"
 done
 i=0 sides=c,rust raw="raw "

@@ -45,7 +45,7 @@ class Place:
 
     def files(self, *patterns: str) -> list[Path]:
         """Those of ours that go into a kernel tree."""
-        return [path for pattern in patterns for folder in ("fs", "rust", "samples")
+        return [path for pattern in patterns for folder in ("fs", "rust")
                 for path in sorted((self.project / folder).rglob(pattern))]
 
 
@@ -127,7 +127,7 @@ def flags(at: Place) -> str:
 
 
 # Of the kernel crate only what is ours.
-OURS = re.compile(r"kernel::(iomap|block::(bdev|bio|buffer|plug)|fs::(inode|kiocb)|iov::iter|task::may_sleep)::")
+OURS = re.compile(r"kernel::(iomap|block::(bdev|bio|plug)|fs::(inode|kiocb)|iov::iter|task::may_sleep)::")
 
 
 def references(listing: str) -> tuple[int, list[str]]:

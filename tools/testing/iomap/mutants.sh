@@ -42,7 +42,7 @@ mutants()
 # as well: what happens to the checkout from here on does not matter.
 rm -rf "$work" "$run"
 mkdir -p "$work"/{pristine,overlay/tools/testing/iomap,logs} "$run"
-cp -a "$PROJECT"/{fs,rust,samples,Documentation,patches} "$work/pristine/"
+cp -a "$PROJECT"/{fs,rust,Documentation,patches} "$work/pristine/"
 cp -a "$work/pristine/." "$work/overlay/"
 cp -a "$IOMAP_DIR/host" "$work/overlay/tools/testing/iomap/"
 cp -a "$IOMAP_DIR"/{catalogue,mutants,splat.sh,ktap.py,only.py} "$work/"

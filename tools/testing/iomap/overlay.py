@@ -102,7 +102,7 @@ def put(source: Path, target: Path) -> None:
 
 def our_files(folder: Path) -> Iterator[str]:
     """The files that we add, as paths in the tree."""
-    for top in ("fs", "rust", "samples", "Documentation"):
+    for top in ("fs", "rust", "Documentation"):
         for path in (folder / top).rglob("*"):
             hidden = path.name.startswith(".") and path.name != ".kunitconfig"
             if path.is_file() and not hidden and not path.name.endswith((".o", "~", ".orig", ".rej")):

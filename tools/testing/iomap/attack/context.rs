@@ -52,14 +52,9 @@ pub fn submit<T: Operations>(bio: Unsubmitted<T, DioOps>, sealed: T::Sealed) {
     let _flight = bio.start(sealed); //~ E0061 argument
 }
 
-/// A kiocb whose bios end in an interrupt is no proof (N1).
+/// A kiocb, whose bios end in an interrupt, is no proof (N1).
 pub fn proof<O>(iocb: &mut BusyIocb<O>) {
-    let _ctx = MaySleep::from_kiocb::<()>(iocb); //~ E0596 mutable
-}
-
-/// Nor is one that is completed.
-pub fn proof_when_done(iocb: &mut DoneIocb) {
-    let _ctx = MaySleep::from_kiocb::<()>(iocb); //~ E0596 mutable
+    let _ctx = MaySleep::from_kiocb::<()>(iocb); //~ E0599 from_kiocb
 }
 
 /// Dropping cached pages may wait for writeback.

@@ -63,7 +63,7 @@ TEXT = {
     "Rust: direct_io.rs and its modules": (RUST_OBJECT, ""),
     "Rust: direct_io_glue.c, with the switch": ("fs/iomap/direct_io_glue.o", ""),
     "Rust: parts in the kernel crate": (
-        "rust/kernel.o", r"kernel::(iomap|iov::iter|block::(bdev|bio|buffer|plug)|fs::(inode|kiocb)|task::may_sleep)"),
+        "rust/kernel.o", r"kernel::(iomap|iov::iter|block::(bdev|bio|plug)|fs::(inode|kiocb)|task::may_sleep)"),
 }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 PAGE = "Documentation/rust/iomap-behaviours.rst"
 SCRIPTS = "fs/iomap/tests/scripts"
-USERS = ("fs", "rust", "samples", "Documentation", "tools/testing/iomap")
+USERS = ("fs", "rust", "Documentation", "tools/testing/iomap")
 
 NUMBER = re.compile(r"\b[DQ][0-9]+\b")
 # A number, its C functions, and the indented text.

@@ -47,7 +47,6 @@ SWITCH = "/sys/kernel/iomap/dio_impl"
 NULLB = "/sys/kernel/config/nullb"
 SCSI = "/sys/bus/pseudo/drivers/scsi_debug"
 TARGET = "/sys/kernel/config/target"
-SAMPLE = "sample/bio-read"
 TRACING = "/sys/kernel/tracing"
 # How dio_test begins the reason of a case that C is known to get wrong.
 KNOWN_DEFECT = "a known defect of the C code"
@@ -255,7 +254,6 @@ def make_tree(tree: str) -> None:
 NULL_BLK: dict[str, dict[str, int]] = {
     "null": {},
     "null-timer": {"irqmode": 2, "completion_nsec": 20000, "cache_size": 16},
-    "null-sample": {"size": 16, "irqmode": 2, "completion_nsec": 20000, "poll_queues": 0},
     "zoned": {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 6, "poll_queues": 0},
     "zones": {"size": 64, "zoned": 1, "zone_size": 4, "zone_nr_conv": 2, "poll_queues": 0},
 }
@@ -313,7 +311,7 @@ def make_disk(kind: str) -> str:
     disk = make()
     wait_for(lambda: os.path.exists(f"/dev/{disk}"), f"/dev/{disk} did not appear")
     if "size" in NULL_BLK.get(kind, {}):
-        return disk     # zones, which are written in order, or the numbered sectors of the sample
+        return disk     # zones, which are written in order
     # Not through the page cache, which would take as long again.
     chunk = mmap.mmap(-1, MIB)
     chunk.write(b"\xdb" * MIB)
@@ -374,51 +372,6 @@ def fio() -> None:
             "--direct=1", "--verify=crc32c", "--verify_fatal=1", "--randseed=7",
             "--thread", "--fallocate=posix", "--output-format=terse",
             "--do_verify=1", "--verify_backlog=64", "--verify_state_save=0", "--unlink=1")
-
-
-def read_bios(line: str) -> dict[str, int]:
-    """What the sample module says, as numbers by name."""
-    fd = os.open("/dev/rust-bio-read", os.O_RDWR)
-    try:
-        os.write(fd, line.encode() + b"\n")
-        said = os.read(fd, 4096).decode()
-    finally:
-        os.close(fd)
-    return {k: int(v) for k, v in (word.split("=") for word in said.split())}
-
-
-def sample() -> None:
-    """The sample module reads a disk of numbered sectors, whose bios end in interrupts."""
-    disk = make_disk("null-sample")
-    sectors = 16 * MIB // 512
-    with open(f"/dev/{disk}", "wb") as f:
-        for n in range(sectors):
-            f.write(n.to_bytes(8, "little").ljust(512, b"\xdb"))
-
-    def read_all(depth: int, **more: int) -> None:
-        want = {"bios": sectors // 8, "failed": 0, "wrong": 0} | more
-        got = read_bios(f"/dev/{disk} {depth}")
-        iops = got.pop("iops", 0)
-        if got != want or iops < 1:
-            raise Failure(f"{depth} in flight: {got}, not {want}; {iops} IOPS")
-
-    for depth in (1, 16, 1024):
-        read_all(depth)
-    with open(f"/dev/{disk}", "r+b") as wrong:
-        for n in (1000, 1001, sectors - 1):
-            wrong.seek(n * 512)
-            wrong.write(b"\xdb" * 8)
-    read_all(7, wrong=3)
-    write(f"{NULLB}/{disk}/badblocks", "+2000-2015")
-    read_all(7, wrong=3, failed=2)
-    for line, error in ((f"/dev/{disk} 0", errno.EINVAL), (f"/dev/{disk}", errno.EINVAL),
-                        ("/dev/nothing 1", errno.ENOENT), ("/dev/null 1", errno.ENOTBLK)):
-        try:
-            read_bios(line)
-            raise Failure(f"'{line}' was accepted")
-        except OSError as e:
-            if e.errno != error:
-                raise Failure(f"'{line}': {e}") from None
 
 
 class Runner:
@@ -631,7 +584,7 @@ def main() -> int:
     if args.list:
         runs, diffs = plan(cases, ["rust", "c"], args.only)
         names = [f"{config.name}/{impl}/{case}" for config, impl, chosen in runs for case in chosen]
-        names += [*sorted(diffs), *(n for n in [SAMPLE] if matches(n, args.only))]
+        names += sorted(diffs)
         sys.stdout.writelines(f"{name}\n" for name in names)
         return 0
 
@@ -645,9 +598,6 @@ def main() -> int:
     for config, impl, chosen in runs:
         runner.config(config, impl, chosen)
     runner.diff(diffs)
-    if have and shard[0] == 0 and matches(SAMPLE, args.only):
-        with runner.test(SAMPLE):
-            sample()
     if have:
         set_impl("rust")
     runner.put(done=True)
