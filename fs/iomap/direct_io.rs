@@ -27,10 +27,7 @@ use kernel::{
         bio_set::BioSet,
         flags::CallerFlags,
         iter::Place,
-        kiocb::{
-            Answer,
-            NewIocb, //
-        },
+        kiocb::NewIocb,
         ops::{
             DioOps,
             MapOps, //
@@ -135,7 +132,7 @@ pub unsafe extern "C" fn iomap_dio_rw(
     // SAFETY: Required of the caller. A request that is returned is completed once.
     unsafe {
         if !submit::is_counted(CallerFlags::from_raw(dio_flags), DioOps::from_raw(dops)) {
-            return rw(iocb, iter, ops, dops, dio_flags, private, done_before).into_raw();
+            return rw(iocb, iter, ops, dops, dio_flags, private, done_before);
         }
         let dio = __iomap_dio_rw(iocb, iter, ops, dops, dio_flags, private, done_before);
         // CAST: As `PTR_ERR()` does.
@@ -160,10 +157,10 @@ unsafe fn rw(
     dio_flags: c_uint,
     private: *mut c_void,
     done_before: usize,
-) -> Answer {
+) -> isize {
     // SAFETY: Required of the caller.
     let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
-    submit::rw(call)
+    submit::rw(call).into_raw()
 }
 
 /// As [`iomap_dio_rw`], but leaves a request that is not in flight to the caller.

@@ -10,6 +10,17 @@
 #include <linux/task_io_accounting_ops.h>
 #include <linux/uio.h>
 
+__rust_helper void rust_helper_bio_get(struct bio *bio)
+{
+	bio_get(bio);
+}
+
+__rust_helper void rust_helper_bio_release_pages(struct bio *bio,
+						 bool mark_dirty)
+{
+	bio_release_pages(bio, mark_dirty);
+}
+
 __rust_helper bool rust_helper_bdev_write_cache(struct block_device *bdev)
 {
 	return bdev_write_cache(bdev);
@@ -68,6 +79,16 @@ __rust_helper loff_t rust_helper_i_size_read(const struct inode *inode)
 __rust_helper void rust_helper_i_size_write(struct inode *inode, loff_t i_size)
 {
 	i_size_write(inode, i_size);
+}
+
+__rust_helper void rust_helper_inode_dio_begin(struct inode *inode)
+{
+	inode_dio_begin(inode);
+}
+
+__rust_helper void rust_helper_inode_dio_end(struct inode *inode)
+{
+	inode_dio_end(inode);
 }
 
 __rust_helper void rust_helper_mark_inode_dirty(struct inode *inode)

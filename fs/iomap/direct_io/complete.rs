@@ -167,8 +167,19 @@ pub(crate) fn answer_simple(
     result: Result,
     ctx: MaySleep,
 ) -> Answer {
+    if let Err(error) = result {
+        return fail_simple(read, iocb, error, ctx);
+    }
     let done = Done::simple_read(iocb, read);
-    let (iocb, ret) = complete(done, result, By::Submitter(ctx));
+    let (iocb, ret) = complete(done, Ok(()), By::Submitter(ctx));
+    iocb.answer(ret)
+}
+
+/// As [`answer_simple`], with an error.
+#[cold]
+fn fail_simple(read: SimpleRead, iocb: BusyIocb<()>, error: Error, ctx: MaySleep) -> Answer {
+    let done = Done::simple_read(iocb, read);
+    let (iocb, ret) = complete(done, Err(error), By::Submitter(ctx));
     iocb.answer(ret)
 }
 
@@ -240,7 +251,7 @@ fn complete(done: Done, result: Result, by: By) -> (DoneIocb, isize) {
     }
 
     if let Some(ctx) = ctx {
-        if decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
+        if error != 0 && decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
             let failed = if write { Failed::Write } else { Failed::Read };
             let inode = iocb.inode();
             inode.report_io_error(failed, pos, size as u64, error, ctx);

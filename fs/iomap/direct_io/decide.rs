@@ -15,23 +15,6 @@ pub(crate) fn is_aligned(pos: i64, len: u64, alignment: u32) -> bool {
     (pos as u64 | len) & u64::from(alignment.wrapping_sub(1)) == 0
 }
 
-/// The number of bytes from the start of the block to `pos`, which are zeroed before the data.
-#[inline]
-pub(crate) fn head_padding(pos: i64, block_size: u32) -> u32 {
-    // CAST: The mask leaves less than `block_size`.
-    (pos as u64 & u64::from(block_size.wrapping_sub(1))) as u32
-}
-
-/// The number of bytes from `pos` to the end of the block, which are zeroed after the data. Zero if
-/// `pos` begins a block.
-#[inline]
-pub(crate) fn tail_padding(pos: i64, block_size: u32) -> u32 {
-    match head_padding(pos, block_size) {
-        0 => 0,
-        head => block_size.wrapping_sub(head),
-    }
-}
-
 /// Whether a range goes past byte `end` of the file. True if the end of the range is not
 /// representable.
 #[inline]
@@ -249,7 +232,7 @@ pub(crate) fn work_at_end(
 
 /// Whether a write within one mapping needs zeroes before or after its data.
 ///
-/// The rules are those of [`head_padding`], [`tail_padding`] and [`zeroes_tail`] together.
+/// The rule for what comes after the data is that of [`zeroes_tail`].
 #[inline]
 pub(crate) fn needs_zeroes(
     zero_around: bool,
@@ -263,7 +246,7 @@ pub(crate) fn needs_zeroes(
     }
     // CAST: The end of a request is a position.
     let end = pos.wrapping_add(len as i64);
-    zero_around || (tail_padding(end, block_size) != 0 && end >= i_size())
+    zero_around || (!is_aligned(end, 0, block_size) && end >= i_size())
 }
 
 /// The end of the iteration over the mappings, as far as [`iter_end_action`] distinguishes it.

@@ -25,20 +25,13 @@ use super::{
     SINGLES, //
 };
 use kernel::{
-    block::{
-        bdev::BlockDevice,
-        bio::{
-            OpFlags,
-            MAX_VECS, //
-        },
-    },
+    block::bio::OpFlags,
     fs::IocbFlags,
     iomap::{
         bio_set::{
             InFlight,
             Refused,
-            Unsubmitted,
-            Wait, //
+            Unsubmitted, //
         },
         flags::{
             CallerFlags,
@@ -47,7 +40,8 @@ use kernel::{
         iter::{
             Extent,
             Mapping,
-            Place, //
+            Place,
+            Whole, //
         },
         kiocb::{
             Answer,
@@ -138,13 +132,10 @@ pub(super) fn start<'m>(
         | Mapping::Inline(_)
         | Mapping::Unknown => return Err(iocb),
     };
-    let Some(bdev) = extent.bdev() else {
-        return Err(iocb);
+    let span = match extent.whole(request.flags.has(CallerFlags::FSBLOCK_ALIGNED)) {
+        Ok(span) if !extent.has_source() => span,
+        Ok(_) | Err(_) => return Err(iocb),
     };
-    let alignment = request.alignment(bdev);
-    if !extent.holds(pos, len) || !decide::is_aligned(pos, len, alignment) {
-        return Err(iocb);
-    }
     if request.is_write() {
         let (around, block_size) = (plan.work.zeroes_around(), inode.block_size());
         if decide::needs_zeroes(around, pos, len, block_size, || inode.size()) {
@@ -152,17 +143,7 @@ pub(super) fn start<'m>(
         }
     }
 
-    // A need for `MAX_VECS` segments may mean more than that, so treat it as too many.
-    let wait = Wait::Allowed(ctx);
-    let mut bio = match SINGLES.alloc(iocb, bdev, memory, plan.flags, MAX_VECS - 1, wait) {
-        Ok(bio) => bio,
-        Err((iocb, _)) => return Err(iocb),
-    };
-    bio.set_sector(extent.sector(pos));
-    bio.set_ioprio();
-    bio.set_write_hint();
-    bio.set_crypt_ctx(pos, ctx);
-    let mut bio = match bio.pin_all(alignment, len) {
+    let mut bio = match SINGLES.fill(iocb, &span, memory, plan.flags, ctx) {
         Ok(bio) => bio,
         Err((iocb, _)) => {
             // Pinning may fail at a later segment, and leaves the iterator there.
@@ -170,9 +151,6 @@ pub(super) fn start<'m>(
             return Err(iocb);
         }
     };
-    if request.is_write() {
-        bio.account_write();
-    }
     let polled = bio.iocb().flags().has(IocbFlags::HIPRI);
     if polled {
         if !plan.work.without(CompWork::SYNC).is_empty() {
@@ -206,11 +184,11 @@ pub(crate) fn read(
     place: &Place,
     ctx: MaySleep,
 ) -> Answer {
-    let extent = match check_read(&iocb, place, ctx) {
-        Ok(extent) => extent,
+    let span = match check_read(&iocb, place, ctx) {
+        Ok(span) => span,
         Err(error) => return iocb.refuse(error),
     };
-    let mut bio = match read_bio(iocb, memory, place, extent, ctx) {
+    let mut bio = match read_bio(iocb, memory, place, &span, ctx) {
         Ok(bio) => bio,
         Err((iocb, error)) => return iocb.refuse(error),
     };
@@ -227,35 +205,23 @@ pub(crate) fn read(
     }
 }
 
-/// Checks whether a simple read can be made from the mapping, which is returned with its device.
+/// Checks whether a simple read can be made from the mapping. Returns all of it.
 #[inline(always)]
-fn check_read<'a>(
-    iocb: &BusyIocb<()>,
-    place: &'a Place,
-    ctx: MaySleep,
-) -> Result<(Extent<'a>, &'a BlockDevice)> {
+fn check_read<'a>(iocb: &BusyIocb<()>, place: &'a Place, ctx: MaySleep) -> Result<Whole<'a>> {
     let extent = match place.mapping() {
-        Mapping::Mapped(extent) => extent,
-        Mapping::Hole
+        Mapping::Mapped(extent) if !extent.flags().has(MapFlags::INTEGRITY) => extent,
+        Mapping::Mapped(_)
+        | Mapping::Hole
         | Mapping::Delalloc
         | Mapping::Unwritten(_)
         | Mapping::Inline(_)
         | Mapping::Unknown => return Err(ENOTBLK),
     };
-    let bdev = extent.bdev().ok_or(ENOTBLK)?;
-    // CAST: Positions are not negative.
-    if extent.end() < (place.pos() as u64).wrapping_add(place.remaining())
-        || extent.flags().has(MapFlags::INTEGRITY)
-    {
-        return Err(ENOTBLK);
-    }
-    if !decide::is_aligned(place.pos(), place.remaining(), bdev.logical_block_size()) {
-        return Err(EINVAL);
-    }
+    let span = extent.whole(false)?;
     if !iocb.is_sync() {
         place.inode().ensure_dio_done_wq(ctx)?;
     }
-    Ok((extent, bdev))
+    Ok(span)
 }
 
 /// Builds the bio of a simple read.
@@ -264,21 +230,18 @@ fn read_bio(
     iocb: BusyIocb<()>,
     memory: &mut IovIter<'_>,
     place: &Place,
-    (extent, bdev): (Extent<'_>, &BlockDevice),
+    span: &Whole<'_>,
     ctx: MaySleep,
 ) -> Result<Unsubmitted<Dio, ()>, Refused<()>> {
     trace::begin(&iocb, memory, CallerFlags::empty(), 0);
 
     // A device that cannot tell whether it would block refuses the flag.
     let (wait, flags) = if !place.is_nowait() {
-        (Wait::Allowed(ctx), OpFlags::empty())
+        (Some(ctx), OpFlags::empty())
     } else {
-        let flags = OpFlags::empty().with_if(bdev.has_nowait(), OpFlags::NOWAIT);
-        (Wait::Never, flags)
+        let nowait = span.bdev().has_nowait();
+        (None, OpFlags::empty().with_if(nowait, OpFlags::NOWAIT))
     };
     let flags = flags.with_if(iocb.is_sync(), OpFlags::SYNC);
-    let mut bio = SINGLES.alloc(iocb, bdev, memory, flags, MAX_VECS, wait)?;
-    bio.set_sector(extent.sector(place.pos()));
-    bio.set_ioprio();
-    bio.pin_all(bdev.logical_block_size(), place.remaining())
+    SINGLES.fill_simple(iocb, span, memory, flags, wait)
 }

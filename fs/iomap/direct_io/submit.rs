@@ -26,10 +26,7 @@ use super::{
     single, //
 };
 use kernel::{
-    block::{
-        bdev::BlockDevice,
-        plug::plugged, //
-    },
+    block::plug::plugged,
     fs::{
         inode::Inode,
         IocbFlags, //
@@ -61,10 +58,7 @@ use kernel::{
         },
         trace, //
     },
-    iov::{
-        IovIter,
-        Mark, //
-    },
+    iov::IovIter,
     prelude::*,
     task::MaySleep, //
 };
@@ -144,18 +138,6 @@ impl Request<'_> {
         !self.write && self.pos >= self.i_size
     }
 
-    /// The alignment of bios in the file, in bytes.
-    ///
-    /// A file system that always writes to new blocks allocates by its own block size.
-    #[inline]
-    pub(super) fn alignment(&self, bdev: &BlockDevice) -> u32 {
-        if self.flags.has(CallerFlags::FSBLOCK_ALIGNED) {
-            self.inode.block_size()
-        } else {
-            bdev.logical_block_size()
-        }
-    }
-
     /// Whether the bios for this mapping, which has written blocks, need no special handling. True
     /// for most requests.
     #[inline(always)]
@@ -178,10 +160,9 @@ impl Request<'_> {
             shared: flags.has(MapFlags::SHARED),
             dirty: flags.has(MapFlags::DIRTY),
         };
+        let bdev = extent.bdev();
         decide::plan_write(&target, self.durability, || {
-            extent
-                .bdev()
-                .is_some_and(|bdev| !bdev.has_write_cache() || bdev.has_fua())
+            !bdev.has_write_cache() || bdev.has_fua()
         })
     }
 
@@ -230,14 +211,12 @@ impl Request<'_> {
             .with_if(flags.has(IocbFlags::ATOMIC), BeginFlags::ATOMIC)
     }
 
-    /// Moves the iterator of a read back to the end of the file if it has passed that. Callers such
-    /// as splice rely on this.
-    #[inline]
-    fn rewind<'m>(&self, memory: &mut IovIter<'m>, begin: Mark<'m>, end: impl FnOnce() -> i64) {
-        if !self.is_write() && end() > self.i_size {
-            // CAST: A read begins before the end of the file.
-            memory.rewind(begin, self.i_size.wrapping_sub(self.pos) as usize);
-        }
+    /// The bytes of a read up to the end of the file if it has passed that. The memory is moved back
+    /// to there, as callers such as splice rely on this.
+    #[inline(always)]
+    fn has_passed_end(&self, end: impl FnOnce() -> i64) -> Option<usize> {
+        // CAST: A read begins before the end of the file.
+        (!self.write && end() > self.i_size).then(|| self.i_size.wrapping_sub(self.pos) as usize)
     }
 }
 
@@ -302,7 +281,7 @@ fn stale_pages(error: Error, request: &Request<'_>, atomic: bool, len: usize) ->
 fn begin<R, M>(
     call: Call<'_>,
     allocate: impl FnOnce(MaySleep) -> Result<M>,
-    submit: impl FnOnce(Request<'_>, BusyIocb<DioOps>, &mut Iter<'_>, &mut IovIter<'_>, M) -> R,
+    submit: impl FnOnce(Request<'_>, BusyIocb<DioOps>, &mut Iter<'_>, IovIter<'_>, M) -> R,
 ) -> Result<R, Answer> {
     let Call {
         iocb,
@@ -330,7 +309,7 @@ fn begin<R, M>(
     let begin = request.begin_flags(&iocb);
     let iocb = iocb.begin_dio();
     Ok(Iter::over(ops, begin, |iter| {
-        submit(request, iocb, iter, &mut memory, allocated)
+        submit(request, iocb, iter, memory, allocated)
     }))
 }
 
@@ -362,7 +341,7 @@ fn decide_and_submit(
     request: Request<'_>,
     iocb: BusyIocb<DioOps>,
     iter: &mut Iter<'_>,
-    memory: &mut IovIter<'_>,
+    mut memory: IovIter<'_>,
 ) -> Answer {
     let ctx = request.ctx;
     let mark = memory.mark();
@@ -371,7 +350,7 @@ fn decide_and_submit(
         if first.is_err() {
             return Err((iocb, first));
         }
-        match single::start(&request, iocb, iter, memory, mark) {
+        match single::start(&request, iocb, iter, &mut memory, mark) {
             Ok(flight) => {
                 iter.end(ctx);
                 Ok(flight)
@@ -386,13 +365,15 @@ fn decide_and_submit(
             let request = Request { ..request };
             return match first {
                 Ok(first) => walk(request, iocb, iter, memory, first),
-                Err(error) => refused(request, iocb, memory, error),
+                Err(error) => refused(request, iocb, &memory, error),
             };
         }
     };
     // CAST: The end of a request is a position.
     let end = || iter.pos().wrapping_add(iter.remaining() as i64);
-    request.rewind(memory, mark, end);
+    if let Some(used) = request.has_passed_end(end) {
+        memory.rewind(mark, used);
+    }
 
     let ended = if request.flags.has(CallerFlags::FORCE_WAIT) {
         flight.wait(ctx)
@@ -431,7 +412,7 @@ fn walk(
     request: Request<'_>,
     iocb: BusyIocb<DioOps>,
     iter: &mut Iter<'_>,
-    memory: &mut IovIter<'_>,
+    memory: IovIter<'_>,
     first: bool,
 ) -> Answer {
     let ctx = request.ctx;
@@ -443,7 +424,7 @@ fn walk(
         }
     };
     let submission = Submission::new(request, iocb, memory, prepared);
-    match submit(submission, iter, memory, Some(first)) {
+    match submit(submission, iter, Some(first)) {
         Ok(ended) => complete::answer_rare(ended, ctx),
         Err(queued) => queued.answer(),
     }
@@ -457,21 +438,22 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Dio>, Answer> {
         Prepared::new,
         |request, iocb, iter, memory, prepared| {
             let submission = Submission::new(request, iocb, memory, prepared);
-            submit(submission, iter, memory, None).map_err(Queued::answer)
+            submit(submission, iter, None).map_err(Queued::answer)
         },
     )?
 }
 
 /// Builds and submits the bios of a request, and hands it over. Returns it if it is over.
 fn submit(
-    mut submission: Submission<'_>,
+    mut submission: Submission<'_, '_>,
     iter: &mut Iter<'_>,
-    memory: &mut IovIter<'_>,
     first: Option<bool>,
 ) -> Result<Unique<Dio>, Queued> {
-    let begin = memory.mark();
-    let walked = plugged(|| submission.walk(iter, memory, first));
-    submission.request.rewind(memory, begin, || iter.pos());
+    let begin = submission.bios.memory().mark();
+    let walked = plugged(|| submission.walk(iter, first));
+    if let Some(used) = submission.request.has_passed_end(|| iter.pos()) {
+        submission.bios.rewind(begin, used);
+    }
 
     let request = &submission.request;
     let action = iter_end_action(request, submission.bios.iocb(), walked, submission.size);

@@ -38,28 +38,6 @@ mod cases {
     }
 
     #[test]
-    fn padding() {
-        // (pos, block size, bytes before in the block, bytes after in the block)
-        for (pos, block, head, tail) in [
-            (0, 4096, 0, 0),
-            (1, 4096, 1, 4095),
-            (512, 4096, 512, 3584),
-            (4095, 4096, 4095, 1),
-            (4096, 4096, 0, 0),
-            (4097, 4096, 1, 4095),
-            (512, 512, 0, 0),
-            (511, 512, 511, 1),
-            (65535, 65536, 65535, 1),
-            (i64::MAX, 4096, 4095, 1),
-        ] {
-            assert_eq!(decide::head_padding(pos, block), head);
-            assert_eq!(decide::tail_padding(pos, block), tail);
-            // Head and tail padding of one position add up to a block, or both are zero.
-            assert!(head + tail == 0 || head + tail == block);
-        }
-    }
-
-    #[test]
     fn end_of_file() {
         // (pos, len, end, past the end)
         for (pos, len, end, expected) in [

@@ -121,12 +121,13 @@ impl BlockDevice {
     /// Zero for a device without an integrity profile.
     #[doc(alias = "max_integrity_io_size")]
     pub fn max_integrity_bytes(&self) -> usize {
-        // SAFETY: As in `logical_block_size`.
-        if unsafe { (*self.limits()).integrity.metadata_size } == 0 {
-            return 0;
-        }
-        // SAFETY: The limits are valid, and of a device with an integrity profile.
+        // SAFETY: As in `logical_block_size`. The function is for a device with an integrity profile.
         // CAST: Widening.
-        unsafe { bindings::max_integrity_io_size(self.limits().cast_mut()) as usize }
+        unsafe {
+            match (*self.limits()).integrity.metadata_size {
+                0 => 0,
+                _ => bindings::max_integrity_io_size(self.limits().cast_mut()) as usize,
+            }
+        }
     }
 }

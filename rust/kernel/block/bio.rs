@@ -10,19 +10,17 @@
 //! A bio is a value of another type at each stage of its life:
 //!
 //! ```text
-//!  Bio<Empty> --pin()----> Bio<Pinned>  --+
-//!       |                                 +--submission--> the device's --end--> gone
-//!       +------bounce()--> Bio<Bounced> --+
-//!       +------zero()----> Bio<Zeroes>  --+
+//!  Bio --pin(), bounce(), zero()--> Filled --submission--> the device's --end--> gone
 //! ```
 //!
 //! Every arrow consumes the value, so a bio cannot be touched after it was submitted or put.
 //! Dropping a bio that was not submitted gives back its pages and the bio itself.
 //!
+//! Bios belong to requests, which build and submit them by [`Template`] and [`BioSet`]. Other code
+//! has none of its own.
+//!
 //! Sectors are of 512 bytes here, whatever the logical block size of the device; sizes are in
 //! bytes.
-//!
-//! Bios belong to requests, which submit them by [`Template`] and [`BioSet`].
 //!
 //! [`Template`]: crate::iomap::bio::Template
 //! [`BioSet`]: crate::iomap::bio_set::BioSet
@@ -36,10 +34,6 @@ use crate::{
     iomap::flags::flag_word,
     iov::IovIter,
     prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
     task::MaySleep, //
 };
 use core::{
@@ -47,78 +41,10 @@ use core::{
     ptr::NonNull, //
 };
 
-/// The contents of a bio that was not submitted, which determine how it is discarded.
-///
-/// Sealed: only this module knows how the memory of a bio is given back.
-pub trait Contents: private::Sealed {
-    /// Gives back the pages of `bio`.
-    ///
-    /// # Safety
-    ///
-    /// `bio` must be an unsubmitted bio with contents of this kind, which are not used afterwards.
-    #[doc(hidden)]
-    unsafe fn give_back(bio: *mut bindings::bio);
-}
-
-/// No pages yet.
-pub struct Empty(());
-
-/// The pages of the caller's memory itself: zero-copy.
-///
-/// User pages are pinned, so that they stay in place while the device accesses them. The caller
-/// keeps kernel pages in place itself.
-pub struct Pinned(pub(crate) Pages);
-
-/// Bounce buffers: copies of the caller's memory, or room for data that is copied to it later.
-pub struct Bounced(pub(crate) Pages);
-
-/// The kernel's page of zeroes, as often as needed.
-pub struct Zeroes(());
-
-mod private {
-    pub trait Sealed {}
-    impl Sealed for super::Empty {}
-    impl Sealed for super::Pinned {}
-    impl Sealed for super::Bounced {}
-    impl Sealed for super::Zeroes {}
-}
-
-impl Contents for Empty {
-    #[inline]
-    unsafe fn give_back(_bio: *mut bindings::bio) {}
-}
-
-impl Contents for Zeroes {
-    #[inline]
-    unsafe fn give_back(_bio: *mut bindings::bio) {}
-}
-
-impl Contents for Pinned {
-    #[inline]
-    unsafe fn give_back(bio: *mut bindings::bio) {
-        // SAFETY: Required of the caller.
-        unsafe { release_pages(bio) };
-    }
-}
-
-impl Contents for Bounced {
-    unsafe fn give_back(bio: *mut bindings::bio) {
-        // SAFETY: Required of the caller. Nothing was transferred, so nothing is copied back.
-        unsafe { bindings::bio_iov_iter_unbounce(bio, true, false) };
-    }
-}
-
-/// Contents that make a bio complete, so that it can be submitted for a request.
-pub trait Filled: Contents {}
-
-impl Filled for Pinned {}
-impl Filled for Bounced {}
-impl Filled for Zeroes {}
-
 /// The largest number of segments that a bio can have of its own (`BIO_MAX_VECS`).
 #[doc(alias = "BIO_MAX_VECS")]
 // CAST: 256.
-pub const MAX_VECS: u16 = bindings::BIO_MAX_VECS as u16;
+pub(crate) const MAX_VECS: u16 = bindings::BIO_MAX_VECS as u16;
 
 /// What happens to the caller's pages when a zero-copy bio has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +62,13 @@ impl Pages {
     /// The fate of the pages of `memory`: dirtied if it is user memory that is read into.
     #[inline]
     pub fn of(memory: &IovIter<'_>) -> Self {
-        if memory.is_user_backed() && !memory.is_source() {
+        Self::after(memory.is_source(), memory)
+    }
+
+    /// As [`Pages::of`], where it is known whether this is a write.
+    #[inline]
+    pub(crate) fn after(write: bool, memory: &IovIter<'_>) -> Self {
+        if memory.is_user_backed() && !write {
             Self::Dirtied
         } else {
             Self::LeftAlone
@@ -144,11 +76,23 @@ impl Pages {
     }
 }
 
-/// The operation that transfers to or from `memory` (`enum req_op`): a write if it is a source.
+/// The memory that a bio transfers to or from. It determines how the bio is filled, and what its end
+/// releases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Buffers {
+    /// The caller's memory itself. User pages are pinned, so that they stay in place while the device
+    /// accesses them; the caller keeps kernel pages in place itself.
+    ZeroCopy(Pages),
+    /// Bounce buffers: copies of the caller's memory, or room for data that is copied to it later.
+    #[doc(alias = "IOMAP_DIO_BOUNCE")]
+    Bounced(Pages),
+}
+
+/// The operation of a transfer (`enum req_op`).
 #[doc(alias = "req_op")]
 #[inline]
-pub(crate) fn op(memory: &IovIter<'_>) -> u32 {
-    if memory.is_source() {
+pub(crate) fn op(write: bool) -> u32 {
+    if write {
         bindings::req_op_REQ_OP_WRITE
     } else {
         bindings::req_op_REQ_OP_READ
@@ -167,17 +111,16 @@ pub(crate) fn op(memory: &IovIter<'_>) -> u32 {
 #[doc(alias = "bio_check_pages_dirty")]
 #[inline(always)]
 pub(crate) unsafe fn give_back_pages(bio: *mut bindings::bio, pages: Pages) {
-    match pages {
-        // SAFETY: Required of the caller.
-        Pages::LeftAlone => unsafe { release_pages(bio) },
-        // As `bio_check_pages_dirty()` puts the bio, it gets a reference for that (`bio_get()`).
-        //
-        // SAFETY: Required of the caller. The one reference to the bio is not shared yet.
-        Pages::Dirtied => unsafe {
-            (*bio).bi_flags |= 1 << bindings::BIO_REFFED;
-            Atomic::from_ptr(&raw mut (*bio).__bi_cnt.counter).store(2, Relaxed);
-            bindings::bio_check_pages_dirty(bio);
-        },
+    // SAFETY: Required of the caller.
+    unsafe {
+        match pages {
+            Pages::LeftAlone => bindings::bio_release_pages(bio, false),
+            Pages::Dirtied => {
+                // The second function puts the bio.
+                bindings::bio_get(bio);
+                bindings::bio_check_pages_dirty(bio);
+            }
+        }
     }
 }
 
@@ -194,7 +137,7 @@ pub(crate) unsafe fn put_with_pages(bio: *mut bindings::bio, pages: Pages) {
     unsafe {
         match pages {
             Pages::LeftAlone => {
-                release_pages(bio);
+                bindings::bio_release_pages(bio, false);
                 bindings::bio_put(bio);
             }
             Pages::Dirtied => bindings::bio_check_pages_dirty(bio),
@@ -211,91 +154,44 @@ pub(crate) unsafe fn put_with_pages(bio: *mut bindings::bio, pages: Pages) {
 #[inline(always)]
 pub(crate) unsafe fn result(bio: *const bindings::bio) -> Result {
     // SAFETY: Required of the caller.
-    let status = unsafe { (*bio).bi_status };
-    if status == 0 {
-        return Ok(());
-    }
-    // SAFETY: Any status may be asked for.
-    Err(Error::from_errno(unsafe {
-        bindings::blk_status_to_errno(status)
-    }))
-}
-
-/// Unpins the pages of a bio if they are pinned (`bio_release_pages(bio, false)`).
-///
-/// # Safety
-///
-/// `bio` must be valid, and its pages must not be used afterwards.
-#[doc(alias = "bio_release_pages")]
-#[inline]
-unsafe fn release_pages(bio: *mut bindings::bio) {
-    // SAFETY: Required of the caller.
-    if unsafe { (*bio).bi_flags } & (1 << bindings::BIO_PAGE_PINNED) != 0 {
-        // SAFETY: Required of the caller.
-        unsafe { bindings::__bio_release_pages(bio, false) };
+    unsafe {
+        match (*bio).bi_status {
+            0 => Ok(()),
+            status => Err(Error::from_errno(bindings::blk_status_to_errno(status))),
+        }
     }
 }
 
-/// A bio that was not submitted yet (`struct bio`), with contents of the type `C`.
-///
-/// A submitted bio is no value of Rust: it belongs to the block layer, and what is to happen at its
-/// end is in its `bi_private` and `bi_end_io`.
+/// A bio that has no pages yet (`struct bio`).
 ///
 /// # Invariants
 ///
-/// `raw` is a bio that nobody else knows of, with these contents.
+/// Nobody else knows of the bio, which is valid and empty.
 #[doc(alias = "bio")]
 #[must_use]
-pub struct Bio<C: Contents> {
-    raw: NonNull<bindings::bio>,
-    pub(crate) contents: C,
-}
+pub(crate) struct Bio(NonNull<bindings::bio>);
 
-impl<C: Contents> Drop for Bio<C> {
+impl Drop for Bio {
+    // Inline, so that the address of the value is not taken on the way that does not drop it.
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: By the invariants nobody else knows of the bio, and it has such contents. It is
-        // not used afterwards.
-        unsafe { discard::<C>(self.as_raw()) };
+        // SAFETY: By the invariants nobody else knows of the bio.
+        unsafe { bindings::bio_put(self.as_raw()) };
     }
 }
 
-/// Gives back a bio that was not submitted, with its pages and its integrity data.
-///
-/// # Safety
-///
-/// As for [`Contents::give_back`].
-#[cold]
-unsafe fn discard<C: Contents>(bio: *mut bindings::bio) {
-    // SAFETY: Required of the caller.
-    unsafe {
-        free_integrity(bio);
-        C::give_back(bio);
-        bindings::bio_put(bio);
-    }
-}
-
-impl<C: Contents> Bio<C> {
+impl Bio {
     /// The bio as C knows it.
     #[inline]
     pub(crate) fn as_raw(&self) -> *mut bindings::bio {
-        self.raw.as_ptr()
+        self.0.as_ptr()
     }
 
-    /// The bio set that the bio is from (`bi_pool`).
-    #[doc(alias = "bi_pool")]
-    #[inline]
-    pub(crate) fn pool(&self) -> *mut bindings::bio_set {
+    /// The fields of the bio.
+    #[inline(always)]
+    fn fields(&mut self) -> &mut bindings::bio {
         // SAFETY: By the invariants the bio is valid and nobody else uses it.
-        unsafe { (*self.as_raw()).bi_pool }
-    }
-
-    /// Takes the bio apart without putting it. The caller owns the raw bio and the contents.
-    #[inline]
-    pub(crate) fn into_parts(self) -> (*mut bindings::bio, C) {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: They are read once, as `self` ends.
-        (this.as_raw(), unsafe { (&raw const this.contents).read() })
+        unsafe { self.0.as_mut() }
     }
 
     /// Sets the first sector of the transfer on the device, in units of 512 bytes (`bi_sector`).
@@ -303,41 +199,22 @@ impl<C: Contents> Bio<C> {
     /// A sector past the end of the device fails the bio with `EIO` when it is submitted.
     #[doc(alias = "bi_sector")]
     #[inline]
-    pub fn set_sector(&mut self, sector: u64) {
-        // SAFETY: By the invariants the bio is valid and nobody else uses it.
-        unsafe { (*self.as_raw()).bi_iter.bi_sector = sector };
+    pub(crate) fn set_sector(&mut self, sector: u64) {
+        self.fields().bi_iter.bi_sector = sector;
     }
 
     /// Sets the I/O priority (`bi_ioprio`), normally that of the kiocb.
     #[doc(alias = "bi_ioprio")]
     #[inline]
     pub(crate) fn set_ioprio(&mut self, ioprio: u16) {
-        // SAFETY: By the invariants the bio is valid and nobody else uses it.
-        unsafe { (*self.as_raw()).bi_ioprio = ioprio };
+        self.fields().bi_ioprio = ioprio;
     }
 
     /// Sets the lifetime hint (`bi_write_hint`) to that of the file.
     #[doc(alias = "bi_write_hint")]
     #[inline]
     pub(crate) fn set_write_hint(&mut self, inode: &Inode) {
-        // SAFETY: By the invariants the bio is valid and nobody else uses it.
-        unsafe { (*self.as_raw()).bi_write_hint = inode.write_hint() };
-    }
-
-    /// Adds flags to those that the bio was allocated with (`bi_opf`).
-    #[doc(alias = "bi_opf")]
-    #[inline]
-    pub fn add_flags(&mut self, flags: OpFlags) {
-        // SAFETY: By the invariants the bio is valid and nobody else uses it.
-        unsafe { (*self.as_raw()).bi_opf |= flags.into_raw() };
-    }
-
-    /// The size of the transfer in bytes (`bi_size`). Zero for an empty bio.
-    #[doc(alias = "bi_size")]
-    #[inline]
-    pub fn size(&self) -> u32 {
-        // SAFETY: By the invariants the bio is valid and nobody else uses it.
-        unsafe { (*self.as_raw()).bi_iter.bi_size }
+        self.fields().bi_write_hint = inode.write_hint();
     }
 
     /// Sets up inline encryption for byte `pos` of an encrypted file
@@ -365,16 +242,14 @@ impl<C: Contents> Bio<C> {
         #[cfg(not(CONFIG_FS_ENCRYPTION_INLINE_CRYPT))]
         let _ = (inode, pos);
     }
-}
 
-impl Bio<Empty> {
-    /// The same bio, with these contents from now on.
+    /// The same bio, with pages from now on.
     #[inline]
-    fn filled<C: Contents>(self, contents: C) -> Bio<C> {
-        // INVARIANT: Only called once these are the contents.
-        Bio {
-            raw: ManuallyDrop::new(self).raw,
-            contents,
+    fn filled(self, bounced: bool) -> Filled {
+        // INVARIANT: Only called once it has them.
+        Filled {
+            raw: ManuallyDrop::new(self).0,
+            bounced,
         }
     }
 
@@ -386,10 +261,7 @@ impl Bio<Empty> {
     #[inline]
     pub(crate) unsafe fn from_raw(raw: NonNull<bindings::bio>) -> Self {
         // INVARIANT: Required of the caller.
-        Self {
-            raw,
-            contents: Empty(()),
-        }
+        Self(raw)
     }
 
     /// Allocates a bio with `vecs` segments for the operation and the flags in `opf` from `set`
@@ -418,10 +290,7 @@ impl Bio<Empty> {
         // An allocation that may block waits for the reserve of the bio set.
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
         // INVARIANT: A new bio has no pages.
-        Ok(Self {
-            raw,
-            contents: Empty(()),
-        })
+        Ok(Self(raw))
     }
 
     /// Fills the bio with as much of `memory` as fits, zero-copy (`bio_iov_iter_get_pages()`).
@@ -435,12 +304,12 @@ impl Bio<Empty> {
     /// it.
     #[doc(alias = "bio_iov_iter_get_pages")]
     #[inline(always)]
-    pub fn pin(
+    pub(crate) fn pin(
         self,
         memory: &mut IovIter<'_>,
         bdev: &BlockDevice,
         alignment: u32,
-    ) -> Result<Bio<Pinned>> {
+    ) -> Result<Filled> {
         // SAFETY: By the invariants nobody else uses the bio, and the iterator is valid.
         let ret = unsafe {
             bindings::bio_iov_iter_get_pages(
@@ -451,7 +320,7 @@ impl Bio<Empty> {
             )
         };
         to_result(ret)?;
-        Ok(self.filled(Pinned(Pages::of(memory))))
+        Ok(self.filled(false))
     }
 
     /// Fills the bio with bounce buffers for as much of `memory` as fits (`bio_iov_iter_bounce()`).
@@ -464,12 +333,12 @@ impl Bio<Empty> {
     /// then, and `memory` goes back to where it was.
     #[doc(alias = "bio_iov_iter_bounce")]
     #[inline]
-    pub fn bounce(
+    pub(crate) fn bounce(
         self,
         memory: &mut IovIter<'_>,
         max: usize,
         alignment: u32,
-    ) -> Result<Bio<Bounced>> {
+    ) -> Result<Filled> {
         // SAFETY: By the invariants nobody else uses the bio, and the iterator is valid.
         let ret = unsafe {
             bindings::bio_iov_iter_bounce(
@@ -481,25 +350,14 @@ impl Bio<Empty> {
             )
         };
         to_result(ret)?;
-        Ok(self.filled(Bounced(Pages::of(memory))))
+        Ok(self.filled(true))
     }
 
     /// The number of segments that a bio needs for `bytes` of zeroes, at least one.
     ///
     /// It depends on the size of the kernel's page of zeroes, which is a huge page in some
     /// configurations. Fails with `EINVAL` if no bio has so many segments.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use kernel::block::bio::Bio;
-    ///
-    /// // A sector fits any page of zeroes.
-    /// assert_eq!(Bio::zero_vecs(512)?, 1);
-    /// assert!(Bio::zero_vecs(1 << 16)? >= 1);
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn zero_vecs(bytes: u32) -> Result<u16> {
+    pub(crate) fn zero_vecs(bytes: u32) -> Result<u16> {
         // CAST: Widening.
         let vecs = (bytes as usize)
             .checked_div(ZeroFolio::get().bytes)
@@ -513,21 +371,21 @@ impl Bio<Empty> {
     /// Fills the bio with `len` bytes of zeroes. Fails with `EINVAL` if it has not enough segments
     /// ([`Bio::zero_vecs`]).
     #[doc(alias = "bio_add_folio_nofail")]
-    pub fn zero(self, len: u32) -> Result<Bio<Zeroes>> {
+    pub(crate) fn zero(mut self, len: u32) -> Result<Filled> {
         let zeroes = ZeroFolio::get();
         // CAST: Widening.
         let mut left = len as usize;
         while left > 0 {
-            // SAFETY: By the invariants the bio is valid and nobody else uses it.
-            if unsafe { (*self.as_raw()).bi_vcnt >= (*self.as_raw()).bi_max_vecs } {
+            let bio = self.fields();
+            if bio.bi_vcnt >= bio.bi_max_vecs {
                 return Err(EINVAL);
             }
             let part = core::cmp::min(left, zeroes.bytes);
             // SAFETY: The bio has a segment left, and the folio so many bytes.
-            unsafe { bindings::bio_add_folio_nofail(self.as_raw(), zeroes.raw, part, 0) };
+            unsafe { bindings::bio_add_folio_nofail(bio, zeroes.raw, part, 0) };
             left = left.wrapping_sub(part);
         }
-        Ok(self.filled(Zeroes(())))
+        Ok(self.filled(false))
     }
 }
 
@@ -557,11 +415,69 @@ impl ZeroFolio {
     }
 }
 
-impl Bio<Pinned> {
-    /// What happens to the pages in the end.
+/// A bio that was filled but not submitted yet.
+///
+/// A submitted bio is no value of Rust: it belongs to the block layer, and what is to happen at its
+/// end is in its `bi_private` and `bi_end_io`.
+///
+/// # Invariants
+///
+/// Nobody else knows of the bio, which is valid and was filled in this way.
+#[doc(alias = "bio")]
+#[must_use]
+pub(crate) struct Filled {
+    raw: NonNull<bindings::bio>,
+    /// With bounce buffers.
+    bounced: bool,
+}
+
+impl Drop for Filled {
+    // Inline, as above.
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: By the invariants nobody else knows of the bio, which was filled in this way.
+        unsafe { discard(self.as_raw(), self.bounced) };
+    }
+}
+
+/// Puts a bio that was not submitted, with its pages and its integrity data.
+///
+/// # Safety
+///
+/// `bio` must belong to the caller and be filled in this way, and must not be used afterwards.
+#[cold]
+unsafe fn discard(bio: *mut bindings::bio, bounced: bool) {
+    // SAFETY: Required of the caller. Nothing was transferred, so nothing is copied back.
+    unsafe {
+        free_integrity(bio);
+        if bounced {
+            bindings::bio_iov_iter_unbounce(bio, true, false);
+        } else {
+            bindings::bio_release_pages(bio, false);
+        }
+        bindings::bio_put(bio);
+    }
+}
+
+impl Filled {
+    /// The bio as C knows it.
     #[inline]
-    pub(crate) fn pages(&self) -> Pages {
-        self.contents.0
+    pub(crate) fn as_raw(&self) -> *mut bindings::bio {
+        self.raw.as_ptr()
+    }
+
+    /// Gives the bio up without putting it.
+    #[inline]
+    pub(crate) fn into_raw(self) -> *mut bindings::bio {
+        ManuallyDrop::new(self).as_raw()
+    }
+
+    /// The size of the transfer in bytes (`bi_size`).
+    #[doc(alias = "bi_size")]
+    #[inline]
+    pub(crate) fn size(&self) -> u32 {
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
+        unsafe { self.raw.as_ref() }.bi_iter.bi_size
     }
 
     /// Marks pages that will be [`Pages::Dirtied`] as dirty before the device writes to them
@@ -571,16 +487,12 @@ impl Bio<Pinned> {
     /// were cleaned in between.
     #[doc(alias = "bio_set_pages_dirty")]
     #[inline]
-    pub fn set_pages_dirty(&mut self, _ctx: MaySleep) {
-        if self.contents.0 == Pages::Dirtied {
-            // SAFETY: By the invariants nobody else uses the bio. Page locks may sleep, and so may
-            // the context.
-            unsafe { bindings::bio_set_pages_dirty(self.as_raw()) };
-        }
+    pub(crate) fn set_pages_dirty(&mut self, _ctx: MaySleep) {
+        // SAFETY: By the invariants nobody else uses the bio. Page locks may sleep, and so may the
+        // context.
+        unsafe { bindings::bio_set_pages_dirty(self.as_raw()) };
     }
-}
 
-impl<C: Filled> Bio<C> {
     /// Attaches integrity data for a file system that protects its data itself.
     ///
     /// Generates it for a write (`fs_bio_integrity_generate()`), and allocates room for it for a
@@ -588,7 +500,7 @@ impl<C: Filled> Bio<C> {
     /// has some already; this does nothing without `CONFIG_BLK_DEV_INTEGRITY`.
     #[doc(alias("fs_bio_integrity_generate", "fs_bio_integrity_alloc"))]
     #[cold]
-    pub fn protect(&mut self, _ctx: MaySleep) {
+    pub(crate) fn protect(&mut self, _ctx: MaySleep) {
         #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
         // SAFETY: By the invariants nobody else uses the bio, which is complete. The context may
         // sleep.
@@ -607,7 +519,7 @@ impl<C: Filled> Bio<C> {
     /// `/proc/<pid>/io` shows them.
     #[doc(alias = "task_io_account_write")]
     #[inline]
-    pub fn account_write(&self) {
+    pub(crate) fn account_write(&self) {
         // SAFETY: Charges the current task.
         unsafe { bindings::task_io_account_write(self.size() as usize) };
     }
@@ -646,15 +558,13 @@ pub(crate) unsafe fn set_polled(bio: *mut bindings::bio) -> bool {
 #[inline]
 unsafe fn is_encrypted_on_the_way(bio: *const bindings::bio) -> bool {
     #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
-    {
-        // SAFETY: Required of the caller.
-        let bio = unsafe { &*bio };
-        if bio.bi_opf & bindings::req_op_REQ_OP_WRITE != 0 && !bio.bi_crypt_context.is_null() {
-            // SAFETY: The context of a bio is valid as long as the bio, and its key as long as the
-            // file is open.
-            let config = unsafe { &raw const (*(*bio.bi_crypt_context).bc_key).crypto_cfg };
-            // SAFETY: The device and the configuration are valid.
-            return !unsafe { bindings::blk_crypto_config_supported_natively(bio.bi_bdev, config) };
+    // SAFETY: Required of the caller. The device and the context are valid as long as the bio, and
+    // the key as long as the file is open.
+    unsafe {
+        let (bdev, crypt) = ((*bio).bi_bdev, (*bio).bi_crypt_context);
+        if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 && !crypt.is_null() {
+            let config = &raw const (*(*crypt).bc_key).crypto_cfg;
+            return !bindings::blk_crypto_config_supported_natively(bdev, config);
         }
     }
     #[cfg(not(CONFIG_BLK_INLINE_ENCRYPTION))]
@@ -670,21 +580,17 @@ unsafe fn is_encrypted_on_the_way(bio: *const bindings::bio) -> bool {
 #[doc(alias = "blk_crypto_submit_bio")]
 #[inline(always)]
 pub(crate) unsafe fn submit(bio: *mut bindings::bio) {
-    #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
-    {
-        // SAFETY: The bio is valid until it is submitted.
-        if !unsafe { (*bio).bi_crypt_context }.is_null()
-            // SAFETY: Required of the caller.
-            && !unsafe { bindings::__blk_crypto_submit_bio(bio) }
-        {
+    // SAFETY: Required of the caller.
+    unsafe {
+        #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
+        if !(*bio).bi_crypt_context.is_null() && !bindings::__blk_crypto_submit_bio(bio) {
             return;
         }
+        bindings::submit_bio(bio);
     }
-    // SAFETY: Required of the caller.
-    unsafe { bindings::submit_bio(bio) };
 }
 
-/// Frees integrity data that [`Bio::protect`] has attached (`fs_bio_integrity_free()`).
+/// Frees integrity data that [`Filled::protect`] has attached (`fs_bio_integrity_free()`).
 ///
 /// # Safety
 ///

@@ -33,7 +33,6 @@ use crate::{
     prelude::*,
     sync::atomic::{
         Atomic,
-        Full,
         Relaxed, //
     },
     task::MaySleep,
@@ -127,19 +126,8 @@ impl Inode {
     #[doc(alias("i_size", "i_size_read"))]
     #[inline]
     pub fn size(&self) -> i64 {
-        #[cfg(CONFIG_64BIT)]
-        {
-            // SAFETY: `i_size` of a valid inode is aligned, and all accesses to it are atomic:
-            // `i_size_write()` is a store-release.
-            let size = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_size) };
-            // ORDERING: Pairs with the store-release in `i_size_write()`.
-            size.load(crate::sync::atomic::Acquire)
-        }
-        #[cfg(not(CONFIG_64BIT))]
-        {
-            // SAFETY: The inode is valid by the invariants.
-            unsafe { bindings::i_size_read(self.as_raw()) }
-        }
+        // SAFETY: The inode is valid by the invariants.
+        unsafe { bindings::i_size_read(self.as_raw()) }
     }
 
     /// The size in bytes of a file system block, a power of two (`i_blocksize()`).
@@ -252,11 +240,8 @@ impl Inode {
     #[doc(alias("inode_dio_begin", "i_dio_count"))]
     #[inline]
     pub(crate) fn dio_begin(&self) {
-        // SAFETY: `i_dio_count` of a valid inode is only accessed atomically.
-        let count = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_dio_count.counter) };
-        // ORDERING: None needed, as in C: a task that waits for zero holds the inode lock
-        // exclusively, and our caller holds it shared.
-        count.add(1, Relaxed);
+        // SAFETY: The inode is valid by the invariants.
+        unsafe { bindings::inode_dio_begin(self.as_raw()) };
     }
 
     /// Gives the count of one direct I/O request back, and wakes the waiters if it was the last
@@ -267,13 +252,7 @@ impl Inode {
     #[doc(alias = "inode_dio_end")]
     #[inline]
     pub(crate) fn dio_end(&self) {
-        // SAFETY: As in `dio_begin`.
-        let count = unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).i_dio_count.counter) };
-        // ORDERING: Full, as `atomic_dec_and_test()`: the waiter sees everything that the request
-        // did, and the wake-up does not look at the wait queue too early.
-        if count.fetch_sub(1, Full) == 1 {
-            // SAFETY: The address is only a key.
-            unsafe { bindings::wake_up_var((&raw mut (*self.as_raw()).i_dio_count).cast()) };
-        }
+        // SAFETY: The inode is valid by the invariants, and each count is given back once.
+        unsafe { bindings::inode_dio_end(self.as_raw()) };
     }
 }

@@ -2,61 +2,56 @@
 
 //! The bios of a counted request: how they are built for a mapping, and how they end.
 //!
-//! All bios of a request are filled in the same way ([`Buffers`]), so the end of a bio knows what
-//! it has to release.
+//! All bios of a request are filled in the same way, so the end of a bio knows what it has to
+//! release.
 //!
 //! C headers: [`include/linux/bio.h`](srctree/include/linux/bio.h),
 //! [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 //!
 //! # From a mapping to the end of a bio
 //!
-//! 1. Make a [`Template`] for the mapping. It holds what the bios of a mapping have in common:
-//!    device, flags, alignment, bio set.
-//! 2. Build a bio for the next bytes of the caller's memory with [`Template::pin`] or
-//!    [`Template::bounce`], or one of zeroes with [`Template::zeroes`].
-//! 3. Prepare it: dirty the pages of a read, attach integrity data, account a write. These are
-//!    methods of [`Bio`].
-//! 4. Submit it for the request with [`Template::submit`], which gives it a reference to the
-//!    request. It has to be filled in the way of the request ([`Fits`]).
-//! 5. When the bio ends, [`end_io`] gives its pages back and drops the reference. The last one
+//! 1. Check what a mapping covers ([`Extent::span`]), and make a [`Template`] for it. That holds
+//!    what the bios of a mapping have in common, and how far they are.
+//! 2. Submit a bio for the next bytes of the memory with [`Template::submit_next`], until nothing is
+//!    left. Each gets a reference to the request.
+//! 3. When a bio ends, [`end_io`] gives its pages back and drops the reference. The last one
 //!    completes the request.
 //!
 //! ```no_run
 //! use kernel::{
+//!     block::bio::OpFlags,
 //!     iomap::{
 //!         bio::{Exported, Template},
+//!         iter::Span,
 //!         request::Submitter,
 //!     },
-//!     iov::IovIter,
 //!     task::MaySleep,
 //! };
 //!
-//! /// Transfers at most the next `len` bytes of `memory`, at byte `pos` of the file. Returns how many
-//! /// bytes are in flight.
+//! /// Transfers `span`. Returns how many bytes are in flight.
 //! fn transfer<T: Exported>(
-//!     template: &Template<'_>,
-//!     request: &Submitter<T>,
-//!     memory: &mut IovIter<'_>,
-//!     pos: i64,
-//!     len: u64,
+//!     request: &mut Submitter<'_, T>,
+//!     span: Span<'_>,
 //!     ctx: MaySleep,
-//! ) -> Result<u32> {
-//!     let mut bio = template.pin(request.iocb(), pos, memory, len)?;
-//!     let size = bio.size();
-//!     bio.set_pages_dirty(ctx);
-//!     template.submit(bio, request, pos)?;
-//!     Ok(size)
+//! ) -> Result<usize> {
+//!     let mut bios = Template::new(request, span, OpFlags::SYNC, ctx)?;
+//!     while !bios.is_over() && !bios.has_failed() {
+//!         bios.submit_next()?;
+//!     }
+//!     Ok(bios.submitted())
 //! }
 //! ```
+//!
+//! [`Extent::span`]: super::iter::Extent::span
 
 use super::{
     flags::MapFlags,
-    iter::Extent,
-    kiocb::BusyIocb,
-    ops::DioOps,
+    iter::{
+        Place,
+        Span, //
+    },
     request::{
         BioRef,
-        Buffers,
         Operations,
         Submitter,
         Unique, //
@@ -64,29 +59,21 @@ use super::{
 };
 use crate::{
     bindings,
-    block::{
-        bdev::BlockDevice,
-        bio::{
-            free_integrity,
-            op,
-            put_with_pages,
-            result,
-            set_polled,
-            submit,
-            Bio,
-            Bounced,
-            Contents,
-            Empty,
-            Filled,
-            OpFlags,
-            Pages,
-            Pinned,
-            Zeroes, //
-        },
+    block::bio::{
+        free_integrity,
+        op,
+        put_with_pages,
+        result,
+        set_polled,
+        submit,
+        Bio,
+        Buffers,
+        Filled,
+        OpFlags,
+        Pages, //
     },
     error::to_result,
     fs::IocbFlags,
-    iov::IovIter,
     prelude::*,
     sync::atomic::{
         Atomic,
@@ -95,249 +82,283 @@ use crate::{
     task::MaySleep, //
 };
 
-/// Contents that a request can have.
+/// What the bios of a request for one mapping have in common, and how far they are.
 ///
-/// The end of a bio knows only what its request says of its bios ([`Buffers`]). A bio that was
-/// filled in another way would leak its pages there, or release pages that it does not hold.
-pub trait Fits: Filled {
-    /// Whether the end of a bio of a request with these buffers gives back what this one holds.
-    #[doc(hidden)]
-    fn fits(&self, buffers: Buffers) -> bool;
-}
-
-impl Fits for Pinned {
-    #[inline]
-    fn fits(&self, buffers: Buffers) -> bool {
-        buffers == Buffers::ZeroCopy(self.0)
-    }
-}
-
-impl Fits for Bounced {
-    #[inline]
-    fn fits(&self, buffers: Buffers) -> bool {
-        buffers == Buffers::Bounced(self.0)
-    }
-}
-
-impl Fits for Zeroes {
-    #[inline]
-    fn fits(&self, _buffers: Buffers) -> bool {
-        true
-    }
-}
-
-/// What the bios for one mapping have in common.
-///
-/// It borrows the mapping, so it is gone when the iterator moves on.
-#[doc(alias = "iomap_dio_alloc_bio")]
-pub struct Template<'a> {
-    /// The callbacks of the file system.
-    ops: DioOps,
+/// It borrows the request and the mapping, so it is gone when either moves on.
+#[doc(alias = "iomap_dio_bio_iter")]
+pub struct Template<'r, 'd, T: Exported> {
+    request: &'r mut Submitter<'d, T>,
+    span: Span<'r>,
+    /// Where the next bio begins in the file, in bytes.
+    pos: i64,
+    /// Bytes of data that are left.
+    left: usize,
+    /// Bytes of data that were submitted.
+    submitted: usize,
     /// The bio set of the file system, or `fs_bio_set`.
     set: *mut bindings::bio_set,
-    /// The blocks that the bios go to.
-    extent: Extent<'a>,
-    /// The device of these blocks.
-    bdev: &'a BlockDevice,
     /// The flags of bios of data. Bios of zeroes have their own.
     flags: OpFlags,
-    /// In bytes, a power of two.
-    alignment: u32,
     ctx: MaySleep,
 }
 
-impl<'a> Template<'a> {
-    /// Prepares to build the bios of the request of `iocb` for the blocks of `extent`.
+impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
+    /// Prepares to build bios of `request` for as much of `span` as there is memory for.
     ///
-    /// The size of each bio will be a multiple of `alignment` bytes.
-    ///
-    /// Fails with `EINVAL` if the request and the mapping are not of one file, if the mapping has
-    /// no device, or if `alignment` is no power of two.
+    /// Fails with `EINVAL` if the request and the mapping are not of one file, or not of one
+    /// direction.
+    #[inline]
     pub fn new(
-        iocb: &BusyIocb<DioOps>,
-        extent: Extent<'a>,
+        request: &'r mut Submitter<'d, T>,
+        span: Span<'r>,
         flags: OpFlags,
-        alignment: u32,
         ctx: MaySleep,
     ) -> Result<Self> {
-        let bdev = extent.bdev().ok_or(EINVAL)?;
-        let file = iocb.inode().as_raw();
-        if file != extent.place().inode().as_raw() || !alignment.is_power_of_two() {
+        let (iocb, place) = (request.iocb(), span.place());
+        if iocb.inode().as_raw() != place.inode().as_raw()
+            || request.memory().is_source() != place.is_write()
+        {
             return Err(EINVAL);
         }
+        let set = match iocb.ops().bio_set() {
+            Some(set) => set.as_ptr(),
+            None => &raw mut bindings::fs_bio_set,
+        };
+        // CAST: Widening, and back a value that is no more than a `usize`.
+        let left = core::cmp::min(span.len(), request.memory().len() as u64) as usize;
         Ok(Self {
-            ops: iocb.ops(),
-            set: match iocb.ops().bio_set() {
-                Some(set) => set.as_ptr(),
-                None => &raw mut bindings::fs_bio_set,
-            },
-            extent,
-            bdev,
+            pos: place.pos(),
+            left,
+            submitted: 0,
+            request,
+            span,
+            set,
             flags,
-            alignment,
             ctx,
         })
     }
 
-    /// The blocks that the bios go to.
+    /// Whether all of the data was submitted.
     #[inline]
-    pub fn extent(&self) -> Extent<'a> {
-        self.extent
+    pub fn is_over(&self) -> bool {
+        self.left == 0
     }
 
-    /// The flags of the bios.
+    /// Bytes of data that were submitted.
     #[inline]
-    pub fn flags(&self) -> OpFlags {
-        self.flags
+    pub fn submitted(&self) -> usize {
+        self.submitted
     }
 
-    /// Allocates a bio of data from or to `memory`, for byte `pos` of the file, with `vecs`
-    /// segments.
-    #[doc(alias = "iomap_dio_alloc_bio")]
+    /// Where the next bio begins in the file, in bytes.
     #[inline]
-    fn data_bio(
-        &self,
-        iocb: &BusyIocb<DioOps>,
-        pos: i64,
-        memory: &IovIter<'_>,
-        vecs: u16,
-    ) -> Result<Bio<Empty>> {
-        if memory.is_source() != self.extent.place().is_write() {
+    pub fn pos(&self) -> i64 {
+        self.pos
+    }
+
+    /// Whether a bio of the request has failed already ([`Submitter::has_failed`]).
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.request.has_failed()
+    }
+
+    /// Records an error of the submission ([`Submitter::record_error`]).
+    #[inline]
+    pub fn record_error(&self, error: Error) {
+        self.request.record_error(error);
+    }
+
+    /// Builds a bio for the next bytes of the memory, and submits it as a part of the request, which
+    /// will not be over before the bio has ended.
+    ///
+    /// The memory moves on by the size of the bio, which attaches integrity data if the mapping asks
+    /// for it. The file system may submit the bio instead, and it may end before this returns.
+    ///
+    /// Fails with `EFAULT` if the memory cannot be accessed, with `ENOMEM`, and with `EINVAL` if the
+    /// memory is not aligned as the device needs it. [`OpFlags::ATOMIC`] warns and fails with `EINVAL`
+    /// if the bio does not take all of the mapping.
+    #[doc(alias("iomap_dio_bio_iter_one", "iomap_dio_submit_bio"))]
+    #[inline]
+    pub fn submit_next(&mut self) -> Result {
+        let mut bio = self.fill()?;
+        let bytes = bio.size();
+        if self.flags.has(OpFlags::ATOMIC) && u64::from(bytes) != self.span.len() {
+            // The file system promised that one bio can take this much.
+            crate::do_once_lite! {
+                crate::warn_on!(true);
+            }
             return Err(EINVAL);
         }
-        let opf = self.flags.into_raw() | op(memory);
-        // SAFETY: The bio set is that of the file system, which has a file open, or never destroyed.
-        let mut bio = unsafe { Bio::alloc(self.bdev, vecs, opf, self.set, self.ctx)? };
-        let inode = self.extent.place().inode();
-        bio.set_crypt_ctx(inode, pos, self.ctx);
-        bio.set_sector(self.extent.sector(pos));
-        bio.set_write_hint(inode);
-        bio.set_ioprio(iocb.ioprio());
-        Ok(bio)
-    }
-
-    /// Builds the next zero-copy bio, for byte `pos` of the file, of at most `max` bytes.
-    ///
-    /// `memory` moves on by the size of the bio, which may be less than `max`. Fails as
-    /// [`Bio::pin`] does, and with `EINVAL` if the mapping is for the other direction.
-    #[inline]
-    pub fn pin(
-        &self,
-        iocb: &BusyIocb<DioOps>,
-        pos: i64,
-        memory: &mut IovIter<'_>,
-        max: u64,
-    ) -> Result<Bio<Pinned>> {
-        memory.cut(max, |memory| {
-            let vecs = memory.vecs_to_alloc();
-            self.data_bio(iocb, pos, memory, vecs)?
-                .pin(memory, self.bdev, self.alignment)
-        })
-    }
-
-    /// Builds the next bounced bio, for byte `pos` of the file, of at most `max` bytes.
-    ///
-    /// `memory` moves on by the size of the bio, which may be less than `max`. Fails as
-    /// [`Bio::bounce`] does, and with `EINVAL` if the mapping is for the other direction.
-    #[inline]
-    pub fn bounce(
-        &self,
-        iocb: &BusyIocb<DioOps>,
-        pos: i64,
-        memory: &mut IovIter<'_>,
-        max: u64,
-    ) -> Result<Bio<Bounced>> {
-        memory.cut(max, |memory| {
-            let vecs = memory.bounce_vecs();
-            self.data_bio(iocb, pos, memory, vecs)?.bounce(
-                memory,
-                self.extent.max_bio_bytes(self.bdev),
-                self.alignment,
-            )
-        })
-    }
-
-    /// Builds a bio that writes `len` bytes of zeroes at byte `pos` of the file, for what the data
-    /// leaves of a block of `block_size` bytes.
-    ///
-    /// The bio carries neither priority nor lifetime hint, because it is not the caller's data.
-    ///
-    /// Fails with `EINVAL` if `len` is not less than a block, if a block takes more pages of zeroes
-    /// than a bio has segments, or if the mapping is not for writing.
-    #[doc(alias = "iomap_dio_zero")]
-    pub fn zeroes(&self, pos: i64, len: u32, block_size: u32) -> Result<Bio<Zeroes>> {
-        let place = self.extent.place();
-        if len >= block_size || !place.is_write() {
-            return Err(EINVAL);
+        if self.span.flags().has(MapFlags::INTEGRITY) {
+            bio.protect(self.ctx);
         }
-        let vecs = Bio::zero_vecs(block_size)?;
-        let opf = (OpFlags::SYNC | OpFlags::IDLE).into_raw() | bindings::req_op_REQ_OP_WRITE;
-        // SAFETY: As in `data_bio`.
-        let mut bio = unsafe { Bio::alloc(self.bdev, vecs, opf, self.set, self.ctx)? };
-        bio.set_crypt_ctx(place.inode(), pos, self.ctx);
-        bio.set_sector(self.extent.sector(pos));
-        bio.zero(len)
-    }
-
-    /// Submits a bio as a part of `request`, which will not be over before the bio has ended.
-    ///
-    /// `pos` is the position in the file, in bytes, that the bio starts at. The file system may
-    /// submit the bio instead of this function, and the bio may end before this returns.
-    ///
-    /// Fails with `EINVAL` if the bio does not fit the request ([`Fits`]) or is not of the file
-    /// system's bio set. The bio is given back then.
-    #[doc(alias = "iomap_dio_submit_bio")]
-    #[inline]
-    pub fn submit<T: Exported, C: Fits>(
-        &self,
-        bio: Bio<C>,
-        request: &Submitter<T>,
-        pos: i64,
-    ) -> Result {
-        // The file system may access the front pad that only its own bio set has.
-        if !bio.contents.fits(request.buffers()) || bio.pool() != self.set {
-            return Err(EINVAL);
+        if self.span.place().is_write() {
+            bio.account_write();
+        } else if self.request.buffers() == Buffers::ZeroCopy(Pages::Dirtied) {
+            bio.set_pages_dirty(self.ctx);
         }
-        let bio_ref = request.bio_ref();
-        // SAFETY: The bio is ours; `end_io` takes the reference back from `bi_private`.
-        unsafe {
-            (*bio.as_raw()).bi_private = bio_ref.into_raw();
-            (*bio.as_raw()).bi_end_io = Some(end_io::<T>);
+        let pos = self.pos;
+        // OVERFLOW: A bio transfers no more than is left.
+        // CAST: Widening.
+        self.pos = pos.wrapping_add(i64::from(bytes));
+        self.left = self.left.wrapping_sub(bytes as usize);
+        self.submitted = self.submitted.wrapping_add(bytes as usize);
+        if !self.is_over() {
+            // Only a request of a single bio can be polled.
+            self.request.iocb().stop_polling();
         }
-        // SAFETY: The bio is complete.
-        if unsafe { self.send(bio.into_parts().0, request.iocb(), pos) } {
-            request.set_polled();
-        }
+        submit_bio(self.request, self.span.place(), bio, pos);
         Ok(())
     }
 
-    /// Submits a bio. Returns whether it has to be polled for.
-    ///
-    /// # Safety
-    ///
-    /// The bio must be complete, and must not be used afterwards.
-    unsafe fn send(&self, raw: *mut bindings::bio, iocb: &BusyIocb<DioOps>, pos: i64) -> bool {
-        // The caller of a synchronous request sleeps, so it cannot poll.
-        let polled = iocb.flags().has(IocbFlags::HIPRI)
-            && !iocb.is_sync()
-            // SAFETY: The bio is ours.
-            && unsafe { poll_for(raw, iocb.as_raw()) };
-
-        match self.ops.submit_io() {
-            // SAFETY: The bio is complete and given up here, and the iterator is valid.
-            Some(submit_io) => unsafe { submit_io(self.extent.place().as_raw(), raw, pos) },
-            None => {
-                if self.extent.flags().has(MapFlags::ANON_WRITE) {
-                    // Only the callback could assign an address on the device.
-                    crate::do_once_lite! {
-                        crate::warn_on!(true);
-                    }
-                }
-                // SAFETY: The bio is complete and given up here.
-                unsafe { submit(raw) };
+    /// Builds a bio for the next bytes of the memory.
+    #[doc(alias = "iomap_dio_alloc_bio")]
+    #[inline]
+    fn fill(&mut self) -> Result<Filled> {
+        let Self {
+            span,
+            pos,
+            left,
+            set,
+            flags,
+            ctx,
+            ..
+        } = *self;
+        let buffers = self.request.buffers();
+        // Of the memory as well.
+        let write = span.place().is_write();
+        let ioprio = self.request.iocb().ioprio();
+        let mut max = left;
+        if span.flags().has(MapFlags::INTEGRITY) {
+            // Also without bounce buffers its integrity data has to fit one buffer.
+            if let limit @ 1.. = span.max_bio_bytes() {
+                max = core::cmp::min(max, limit);
             }
         }
-        polled
+        self.request.memory_mut().cut(max as u64, |memory| {
+            let vecs = match buffers {
+                Buffers::ZeroCopy(_) => memory.vecs_to_alloc(),
+                Buffers::Bounced(_) => memory.bounce_vecs(),
+            };
+            let opf = flags.into_raw() | op(write);
+            // SAFETY: The bio set is that of the file system, which has a file open, or never
+            // destroyed.
+            let mut bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, set, ctx)? };
+            let inode = span.place().inode();
+            bio.set_crypt_ctx(inode, pos, ctx);
+            bio.set_sector(span.sector(pos));
+            bio.set_write_hint(inode);
+            bio.set_ioprio(ioprio);
+            match buffers {
+                Buffers::ZeroCopy(_) => bio.pin(memory, span.bdev(), span.alignment()),
+                Buffers::Bounced(_) => bio.bounce(memory, span.max_bio_bytes(), span.alignment()),
+            }
+        })
+    }
+
+    /// Writes zeroes to the block that the data begins in, up to the data.
+    ///
+    /// Fails as [`Template::zero_tail`].
+    #[doc(alias = "iomap_dio_zero")]
+    #[inline]
+    pub fn zero_head(&mut self) -> Result {
+        let pos = self.pos;
+        let block_size = self.span.place().inode().block_size();
+        // CAST: Less than a block.
+        let pad = (pos as u64 & u64::from(block_size.wrapping_sub(1))) as u32;
+        self.zero(pos.wrapping_sub(i64::from(pad)), pad)
+    }
+
+    /// Writes zeroes to the block that the data ends in, from the end of the data on.
+    ///
+    /// The bio carries neither priority nor lifetime hint, because it is not the caller's data.
+    /// Fails with `EINVAL` if a block takes more pages of zeroes than a bio has segments, or if the
+    /// mapping is not for writing; no file system has blocks this large yet.
+    #[doc(alias = "iomap_dio_zero")]
+    #[inline]
+    pub fn zero_tail(&mut self) -> Result {
+        let pos = self.pos;
+        let block_size = self.span.place().inode().block_size();
+        // CAST: Less than a block.
+        let pad = (pos.wrapping_neg() as u64 & u64::from(block_size.wrapping_sub(1))) as u32;
+        self.zero(pos, pad)
+    }
+
+    /// Writes `len` bytes of zeroes, less than a block, at byte `pos` of the file.
+    #[inline(always)]
+    fn zero(&mut self, pos: i64, len: u32) -> Result {
+        if len == 0 {
+            return Ok(());
+        }
+        let set = self.set;
+        // SAFETY: The bio set is that of the file system, which has a file open, or never destroyed.
+        let bio = unsafe { zeroes(self.span, set, pos, len, self.ctx)? };
+        submit_bio(self.request, self.span.place(), bio, pos);
+        Ok(())
+    }
+}
+
+/// Builds a bio of `set` that writes `len` bytes of zeroes, less than a block, at byte `pos` of the
+/// file.
+///
+/// # Safety
+///
+/// `set` must be valid until the bio is put.
+#[cold]
+unsafe fn zeroes(
+    span: Span<'_>,
+    set: *mut bindings::bio_set,
+    pos: i64,
+    len: u32,
+    ctx: MaySleep,
+) -> Result<Filled> {
+    let place = span.place();
+    if !place.is_write() {
+        return Err(EINVAL);
+    }
+    let vecs = Bio::zero_vecs(place.inode().block_size())?;
+    let opf = (OpFlags::SYNC | OpFlags::IDLE).into_raw() | op(true);
+    // SAFETY: Required of the caller.
+    let mut bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, set, ctx)? };
+    bio.set_crypt_ctx(place.inode(), pos, ctx);
+    bio.set_sector(span.sector(pos));
+    bio.zero(len)
+}
+
+/// Submits a bio for byte `pos` of the file, as a part of `request`. `place` has the mapping.
+#[doc(alias = "iomap_dio_submit_bio")]
+#[inline(always)]
+fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, bio: Filled, pos: i64) {
+    let bio_ref = request.bio_ref();
+    let iocb = request.iocb();
+    let raw = bio.into_raw();
+    // SAFETY: The bio is ours; `end_io` takes the reference back from `bi_private`.
+    unsafe {
+        (*raw).bi_private = bio_ref.into_raw();
+        (*raw).bi_end_io = Some(end_io::<T>);
+    }
+    // The caller of a synchronous request sleeps, so it cannot poll.
+    let polled = iocb.flags().has(IocbFlags::HIPRI)
+        && !iocb.is_sync()
+        // SAFETY: The bio is ours, and nobody else writes to the kiocb.
+        && unsafe { poll_for(raw, iocb.as_raw()) };
+
+    match iocb.ops().submit_io() {
+        // SAFETY: The bio is complete and given up here, and the iterator is valid.
+        Some(submit_io) => unsafe { submit_io(place.as_raw(), raw, pos) },
+        None => {
+            if place.flags().has(MapFlags::ANON_WRITE) {
+                // Only the callback could assign an address on the device.
+                crate::do_once_lite! {
+                    crate::warn_on!(true);
+                }
+            }
+            // SAFETY: The bio is complete and given up here.
+            unsafe { submit(raw) };
+        }
+    }
+    if polled {
+        request.set_polled();
     }
 }
 
@@ -352,24 +373,14 @@ impl<'a> Template<'a> {
 #[doc(alias("iomap_dio_bio_end_io", "iomap_finish_ioend_direct"))]
 pub unsafe trait Exported: Operations {}
 
-impl<C: Contents> Bio<C> {
-    /// Lets the caller poll for this bio, or takes the request out of polling if nobody can.
-    /// Returns which.
-    #[doc(alias = "bio_set_polled")]
-    #[inline(always)]
-    pub(super) fn poll_for<O>(&mut self, iocb: &BusyIocb<O>) -> bool {
-        // SAFETY: The bio is ours, and nobody else writes to the kiocb.
-        unsafe { poll_for(self.as_raw(), iocb.as_raw()) }
-    }
-}
-
-/// As [`Bio::poll_for`].
+/// Lets the caller poll for a bio, or takes the request out of polling if nobody can. Returns which.
 ///
 /// # Safety
 ///
 /// Nobody else may use the bio, or write to the kiocb.
+#[doc(alias = "bio_set_polled")]
 #[cold]
-unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool {
+pub(super) unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool {
     // SAFETY: Required of the caller.
     unsafe {
         if !set_polled(bio) {
@@ -391,7 +402,7 @@ unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool 
 ///
 /// # Safety
 ///
-/// `bio` must have ended, its `bi_private` must be what `Template::submit` has put there, and it
+/// `bio` must have ended, its `bi_private` must be what `Template` has put there, and it
 /// must not be used afterwards.
 #[doc(alias = "bio_iov_iter_unbounce")]
 #[inline(always)]
@@ -400,14 +411,14 @@ unsafe fn end<T: Operations>(
     result: Result,
     at_ioend: bool,
 ) -> Option<Unique<T>> {
-    // SAFETY: `bi_private` holds the reference, and this is the one time that it is taken back.
-    let bio_ref = unsafe { BioRef::<T>::from_raw((*bio).bi_private) };
-    if let Err(error) = result {
-        bio_ref.record_error(error);
-    }
-    // SAFETY: The bio is given back to us, and was filled in a way that fits the buffers of the request.
-    // It is put before the request can be over.
-    unsafe {
+    // SAFETY: `bi_private` holds the reference, and this is the one time that it is taken back. The
+    // bio is given back to us, and was filled in the way of the request. It is put before the request
+    // can be over.
+    let bio_ref = unsafe {
+        let bio_ref = BioRef::<T>::from_raw((*bio).bi_private);
+        if let Err(error) = result {
+            bio_ref.record_error(error);
+        }
         free_integrity(bio);
         match bio_ref.buffers() {
             Buffers::ZeroCopy(pages) => put_with_pages(bio, pages),
@@ -417,15 +428,16 @@ unsafe fn end<T: Operations>(
                 bindings::bio_put(bio);
             }
         }
-    }
+        bio_ref
+    };
     bio_ref.finish(at_ioend)
 }
 
-/// The `bi_end_io` of a bio that [`Template::submit`] has submitted for a request of type `T`.
+/// The `bi_end_io` of a bio that [`Template`] has submitted for a request of type `T`.
 ///
 /// # Safety
 ///
-/// `bio` must have ended, its `bi_private` must be what `Template::submit` has put there, and it
+/// `bio` must have ended, its `bi_private` must be what `Template` has put there, and it
 /// must not be used afterwards. Any context.
 #[doc(alias("iomap_dio_bio_end_io", "bi_end_io"))]
 pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
@@ -451,13 +463,13 @@ fn ended<T: Operations>(request: Unique<T>) {
 /// As for [`end_io`], for the bio of `ioend`, and the context must be allowed to sleep.
 #[doc(alias = "iomap_finish_ioend_direct")]
 pub unsafe fn ioend_end_io<T: Operations>(ioend: *mut bindings::iomap_ioend) -> u32 {
-    // SAFETY: The ioend is valid until its bio is put.
-    let (bio, error, vecs) = unsafe {
+    // SAFETY: The ioend, which gives its bio back, is valid until that is put.
+    let (vecs, request) = unsafe {
         let bio = &raw mut (*ioend).io_bio;
-        (bio, (*ioend).io_error, (*bio).bi_vcnt)
+        let (vecs, error) = ((*bio).bi_vcnt, (*ioend).io_error);
+        (vecs, end::<T>(bio, to_result(error), true))
     };
-    // SAFETY: The ioend gives its bio back.
-    if let Some(request) = unsafe { end::<T>(bio, to_result(error), true) } {
+    if let Some(request) = request {
         // SAFETY: Required of the caller.
         T::ioend_ended(request, unsafe { MaySleep::assume() });
     }

@@ -21,9 +21,8 @@
 //!
 //! 1. Implement [`Operations`] for a kind of request. Make a static [`BioSet`], and call
 //!    [`BioSet::init`] once at boot.
-//! 2. Allocate a bio with [`BioSet::alloc`], set its sector, and fill it with [`Unfilled::pin`].
-//!    Up to here an error leaves the caller everything it needs to serve the request in another
-//!    way.
+//! 2. Build the bio for a [`Whole`] range with [`BioSet::fill`]. Up to here an error leaves the
+//!    caller everything it needs to serve the request in another way.
 //! 3. Choose how it is completed:
 //!    * [`Unsubmitted::submit`] gives the request away with the bio, for a request that has nothing
 //!      to do after its bio was submitted. It is the cheapest: the end of the bio needs no atomic
@@ -37,12 +36,10 @@
 //!
 //! ```no_run
 //! use kernel::{
-//!     block::{
-//!         bdev::BlockDevice,
-//!         bio::{OpFlags, MAX_VECS},
-//!     },
+//!     block::bio::OpFlags,
 //!     iomap::{
-//!         bio_set::{BioSet, Wait},
+//!         bio_set::BioSet,
+//!         iter::Whole,
 //!         kiocb::{Answer, BusyIocb, DoneIocb},
 //!         ops::DioOps,
 //!         request::{Operations, Unique},
@@ -51,24 +48,17 @@
 //!     task::MaySleep,
 //! };
 //!
-//! /// Transfers as much of `memory` as fits a bio of `set`, from `sector` on. `end` ends a request,
-//! /// and returns what its caller gets.
+//! /// Transfers between `memory` and all of `span`. `end` ends a request, and returns what its caller
+//! /// gets.
 //! fn transfer<T: Operations<Sealed = isize>>(
 //!     set: &'static BioSet<T>,
 //!     iocb: BusyIocb<DioOps>,
-//!     bdev: &BlockDevice,
+//!     span: &Whole<'_>,
 //!     memory: &mut IovIter<'_>,
-//!     sector: u64,
 //!     end: fn(Unique<T>) -> (DoneIocb, isize),
 //!     ctx: MaySleep,
 //! ) -> Answer {
-//!     let bio = set
-//!         .alloc(iocb, bdev, memory, OpFlags::SYNC, MAX_VECS, Wait::Allowed(ctx))
-//!         .and_then(|mut bio| {
-//!             bio.set_sector(sector);
-//!             bio.pin(bdev.logical_block_size())
-//!         });
-//!     let bio = match bio {
+//!     let bio = match set.fill(iocb, span, memory, OpFlags::SYNC, ctx) {
 //!         Ok(bio) => bio,
 //!         Err((iocb, error)) => return iocb.refuse(error),
 //!     };
@@ -82,14 +72,19 @@
 //!     }
 //! }
 //! ```
+//!
+//! [`Whole`]: super::iter::Whole
 
 use super::{
+    bio::poll_for,
     handover::{
         sleep_until,
         AtHandshake,
         Handshake, //
     },
+    iter::Whole,
     kiocb::{
+        Armed,
         BusyIocb,
         Queued, //
     },
@@ -97,6 +92,7 @@ use super::{
     request::{
         wake,
         FrontPad,
+        Home,
         Left,
         Operations,
         Unique, //
@@ -108,18 +104,14 @@ use crate::{
         GFP_NOWAIT, //
     },
     bindings,
-    block::{
-        bdev::BlockDevice,
-        bio::{
-            self,
-            op,
-            Bio,
-            Empty,
-            OpFlags,
-            Pages,
-            Pinned,
-            MAX_VECS, //
-        },
+    block::bio::{
+        self,
+        op,
+        Bio,
+        Filled,
+        OpFlags,
+        Pages,
+        MAX_VECS, //
     },
     error::to_result,
     iov::IovIter,
@@ -132,7 +124,6 @@ use crate::{
 };
 use core::{
     marker::PhantomData,
-    mem::ManuallyDrop,
     ptr::NonNull, //
 };
 
@@ -152,16 +143,6 @@ pub trait GivenAway: Send + Sized + 'static {
 
 /// What is in front of the bio of a request that was given away, in place of [`Left`].
 type Given<G> = (BusyIocb<()>, G);
-
-/// Whether an allocation may wait for memory.
-#[derive(Clone, Copy)]
-pub enum Wait {
-    /// It may, and does not fail (`GFP_KERNEL`).
-    Allowed(MaySleep),
-    /// It may not (`GFP_NOWAIT`), as for a kiocb with `IOCB_NOWAIT`.
-    #[doc(alias = "GFP_NOWAIT")]
-    Never,
-}
 
 /// A bio set with room for a request in front of each bio (`struct bio_set`).
 #[doc(alias = "bio_set")]
@@ -217,92 +198,103 @@ impl<T: Operations> BioSet<T> {
         })
     }
 
-    /// Allocates a bio for `memory`, for the request of `iocb`, with at most `max_vecs` segments of
-    /// its own.
+    /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`.
     ///
-    /// The operation is a write if `memory` is a source. The kiocb belongs to the bio from now on.
-    /// If this fails, it comes back with the error.
+    /// The kiocb belongs to the bio from now on. If this fails, it comes back with the error; the
+    /// memory stays where `bio_iov_iter_get_pages()` leaves it.
     ///
-    /// Fails with `EAGAIN` if the allocation would have to wait and must not, and with `ENOTBLK` if
-    /// the memory may need more segments.
-    #[doc(alias = "bio_alloc_bioset")]
+    /// Fails with `ENOTBLK` if one bio may not take all of it, with `EFAULT` if the memory cannot be
+    /// accessed, and with `EINVAL` if that is not aligned as the device needs it, or if it is for the
+    /// other direction than the mapping.
+    #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages"))]
     #[inline(always)]
-    pub fn alloc<'m, 'd, O>(
+    pub fn fill(
+        &'static self,
+        iocb: BusyIocb<DioOps>,
+        span: &Whole<'_>,
+        memory: &mut IovIter<'_>,
+        flags: OpFlags,
+        ctx: MaySleep,
+    ) -> Result<Unsubmitted<T, DioOps>, Refused<DioOps>> {
+        self.build(iocb, span, memory, flags, Some(ctx), false)
+    }
+
+    /// As [`BioSet::fill`], for a simple read, of a file that is not encrypted.
+    ///
+    /// With `ctx` the allocation waits for memory. Otherwise it fails with `EAGAIN` instead.
+    #[inline(always)]
+    pub fn fill_simple(
+        &'static self,
+        iocb: BusyIocb<()>,
+        span: &Whole<'_>,
+        memory: &mut IovIter<'_>,
+        flags: OpFlags,
+        ctx: Option<MaySleep>,
+    ) -> Result<Unsubmitted<T, ()>, Refused<()>> {
+        self.build(iocb, span, memory, flags, ctx, true)
+    }
+
+    /// As [`BioSet::fill`]. A `simple` one is a read that leaves out what only others need.
+    #[inline(always)]
+    fn build<O>(
         &'static self,
         iocb: BusyIocb<O>,
-        bdev: &'m BlockDevice,
-        memory: &'m mut IovIter<'d>,
+        span: &Whole<'_>,
+        memory: &mut IovIter<'_>,
         flags: OpFlags,
-        max_vecs: u16,
-        wait: Wait,
-    ) -> Result<Unfilled<'m, 'd, T, O>, Refused<O>> {
-        let gfp = match wait {
-            Wait::Allowed(_) => GFP_KERNEL,
-            Wait::Never => GFP_NOWAIT,
-        };
+        ctx: Option<MaySleep>,
+        simple: bool,
+    ) -> Result<Unsubmitted<T, O>, Refused<O>> {
+        let place = span.place();
+        let write = memory.is_source();
+        if write != (!simple && place.is_write()) {
+            return Err((iocb, EINVAL));
+        }
         let vecs = memory.vecs_to_alloc();
-        if max_vecs < MAX_VECS && vecs > max_vecs {
+        // A need for `MAX_VECS` segments may mean more than that, so treat it as too many.
+        if !simple && vecs == MAX_VECS {
             return Err((iocb, ENOTBLK));
         }
-        // SAFETY: The device is valid, and so is the bio set, as its constructor requires.
-        let raw = unsafe {
-            bindings::bio_alloc_bioset(
-                bdev.as_raw(),
+        let gfp = match ctx {
+            Some(_) => GFP_KERNEL,
+            None => GFP_NOWAIT,
+        };
+        // SAFETY: The device is valid, and so is the bio set, as its constructor requires. A new bio
+        // is empty.
+        let bio = unsafe {
+            let raw = bindings::bio_alloc_bioset(
+                span.bdev().as_raw(),
                 vecs,
-                flags.into_raw() | op(memory),
+                flags.into_raw() | op(write),
                 gfp.as_raw(),
                 self.raw.get(),
-            )
+            );
+            NonNull::new(raw).map(|raw| Bio::from_raw(raw))
         };
-        let Some(raw) = NonNull::new(raw) else {
+        let Some(mut bio) = bio else {
             return Err((iocb, EAGAIN));
         };
-        // SAFETY: The bio was allocated just now.
-        let bio = unsafe { Bio::from_raw(raw) };
-        // INVARIANT: The bio is from this set.
-        Ok(Unfilled {
-            bio,
-            iocb,
-            bdev,
-            memory,
-            _kind: PhantomData,
-        })
-    }
-}
-
-/// A bio with room for a request, still to be filled from the memory that it was allocated for.
-///
-/// # Invariants
-///
-/// The bio is from a `BioSet<T>`, and its operation is that of `memory`.
-#[must_use]
-pub struct Unfilled<'m, 'd, T: Operations, O> {
-    bio: Bio<Empty>,
-    /// Goes to the front pad on submission.
-    iocb: BusyIocb<O>,
-    /// The device, whose alignment the memory must have.
-    bdev: &'m BlockDevice,
-    memory: &'m mut IovIter<'d>,
-    _kind: PhantomData<T>,
-}
-
-/// The kiocb of a request that could not be put into a bio, and the error.
-pub type Refused<O> = (BusyIocb<O>, Error);
-
-impl<T: Operations, O> Unfilled<'_, '_, T, O> {
-    /// Fills the bio with as much of the memory as fits, zero-copy ([`Bio::pin`]).
-    ///
-    /// If that fails, the kiocb comes back with the error.
-    #[doc(alias = "bio_iov_iter_get_pages")]
-    #[inline(always)]
-    pub fn pin(self, alignment: u32) -> Result<Unsubmitted<T, O>, Refused<O>> {
-        let iocb = self.iocb;
-        let bio = match self.bio.pin(self.memory, self.bdev, alignment) {
+        bio.set_sector(span.sector(place.pos()));
+        bio.set_ioprio(iocb.ioprio());
+        if let (false, Some(ctx)) = (simple, ctx) {
+            bio.set_write_hint(place.inode());
+            bio.set_crypt_ctx(place.inode(), place.pos(), ctx);
+        }
+        let bio = match bio.pin(memory, span.bdev(), span.alignment()) {
             Ok(bio) => bio,
             Err(error) => return Err((iocb, error)),
         };
-        // SAFETY: By the invariants there is room in front of the bio.
-        unsafe { (&raw mut (*FrontPad::<T>::of(bio.as_raw())).head.pages).write(bio.pages()) };
+        if u64::from(bio.size()) != place.remaining() {
+            // SAFETY: The iterator was advanced by so much just now.
+            unsafe { bindings::iov_iter_revert(memory.as_raw(), bio.size() as usize) };
+            return Err((iocb, ENOTBLK));
+        }
+        if write {
+            bio.account_write();
+        }
+        let pages = Pages::after(write, memory);
+        // SAFETY: There is room in front of a bio of this set.
+        unsafe { (&raw mut (*FrontPad::<T>::of(bio.as_raw())).head.pages).write(pages) };
         // INVARIANT: Written just now.
         Ok(Unsubmitted {
             bio,
@@ -310,65 +302,19 @@ impl<T: Operations, O> Unfilled<'_, '_, T, O> {
             _kind: PhantomData,
         })
     }
-
-    /// As [`Unfilled::pin`], for exactly the next `len` bytes of memory.
-    ///
-    /// Fails also with `ENOTBLK`, and with the memory back where it was, if the bio does not take
-    /// them all.
-    #[inline(always)]
-    pub fn pin_all(self, alignment: u32, len: u64) -> Result<Unsubmitted<T, O>, Refused<O>> {
-        let memory = self.memory.as_raw();
-        let bio = self.pin(alignment)?;
-        if u64::from(bio.size()) != len {
-            // SAFETY: The iterator was advanced by so much just now.
-            unsafe { bindings::iov_iter_revert(memory, bio.size() as usize) };
-            return Err((bio.into_iocb(), ENOTBLK));
-        }
-        Ok(bio)
-    }
-
-    /// Sets the first sector of the transfer on the device, in units of 512 bytes
-    /// ([`Bio::set_sector`]).
-    #[doc(alias = "bi_sector")]
-    #[inline]
-    pub fn set_sector(&mut self, sector: u64) {
-        self.bio.set_sector(sector);
-    }
-
-    /// Gives the bio the I/O priority of the request (`bi_ioprio`).
-    #[doc(alias = "bi_ioprio")]
-    #[inline]
-    pub fn set_ioprio(&mut self) {
-        self.bio.set_ioprio(self.iocb.ioprio());
-    }
-
-    /// Gives the bio the lifetime hint of the file (`bi_write_hint`).
-    #[doc(alias = "bi_write_hint")]
-    #[inline]
-    pub fn set_write_hint(&mut self) {
-        self.bio.set_write_hint(self.iocb.inode());
-    }
-
-    /// Sets up inline encryption for byte `pos` of the file, if that is encrypted
-    /// (`fscrypt_set_bio_crypt_ctx()`).
-    #[doc(alias = "fscrypt_set_bio_crypt_ctx")]
-    #[inline]
-    pub fn set_crypt_ctx(&mut self, pos: i64, ctx: MaySleep) {
-        self.bio.set_crypt_ctx(self.iocb.inode(), pos, ctx);
-    }
 }
 
+/// The kiocb of a request that could not be put into a bio, and the error.
+pub type Refused<O> = (BusyIocb<O>, Error);
+
 /// A filled bio with room for a request, not submitted yet.
-///
-/// [`Unsubmitted::into_iocb`] gives back the bio and its pages, and leaves the request to the
-/// caller.
 ///
 /// # Invariants
 ///
 /// The bio is from a `BioSet<T>`, and what becomes of its pages is written in front of it.
 #[must_use]
 pub struct Unsubmitted<T: Operations, O> {
-    bio: Bio<Pinned>,
+    bio: Filled,
     /// Goes to the front pad on submission.
     iocb: BusyIocb<O>,
     _kind: PhantomData<T>,
@@ -381,31 +327,11 @@ impl<T: Operations, O> Unsubmitted<T, O> {
         &self.iocb
     }
 
-    /// Puts the bio, unsubmitted, and returns the kiocb.
-    #[inline]
-    pub fn into_iocb(self) -> BusyIocb<O> {
-        self.iocb
-    }
-
-    /// The size of the transfer in bytes ([`Bio::size`]).
+    /// The size of the transfer in bytes (`bi_size`).
     #[doc(alias = "bi_size")]
     #[inline]
     pub fn size(&self) -> u32 {
         self.bio.size()
-    }
-
-    /// Charges the bytes of the bio to the current task as written ([`Bio::account_write`]).
-    #[doc(alias = "task_io_account_write")]
-    #[inline]
-    pub fn account_write(&self) {
-        self.bio.account_write();
-    }
-
-    /// Adds flags to the bio ([`Bio::add_flags`]).
-    #[doc(alias = "bi_opf")]
-    #[inline]
-    pub fn add_flags(&mut self, flags: OpFlags) {
-        self.bio.add_flags(flags);
     }
 
     /// Lets the caller of the request poll for this bio, or clears `IOCB_HIPRI` if nobody can.
@@ -415,7 +341,8 @@ impl<T: Operations, O> Unsubmitted<T, O> {
     #[inline]
     pub fn poll_for(&mut self) {
         if !self.iocb.is_sync() {
-            self.bio.poll_for(&self.iocb);
+            // SAFETY: The bio is ours, and nobody else writes to the kiocb.
+            unsafe { poll_for(self.bio.as_raw(), self.iocb.as_raw()) };
         }
     }
 
@@ -426,12 +353,8 @@ impl<T: Operations, O> Unsubmitted<T, O> {
     ///
     /// What `end_io` looks at must be written in front of the bio.
     #[inline(always)]
-    unsafe fn send(
-        bio: Bio<Pinned>,
-        end_io: unsafe extern "C" fn(*mut bindings::bio),
-        _ctx: MaySleep,
-    ) {
-        let raw = bio.into_parts().0;
+    unsafe fn send(bio: Filled, end_io: unsafe extern "C" fn(*mut bindings::bio), _ctx: MaySleep) {
+        let raw = bio.into_raw();
         // SAFETY: By the invariants of the caller what becomes of the pages is written in front of the
         // bio. The bio is complete and given up here; page locks may sleep, and so may the context.
         unsafe {
@@ -518,6 +441,7 @@ impl<T: Operations> Unsubmitted<T, DioOps> {
         // INVARIANT: Just submitted.
         InFlight {
             bio,
+            armed: Armed::new(),
             _kind: PhantomData,
         }
     }
@@ -532,30 +456,23 @@ impl<T: Operations> Unsubmitted<T, DioOps> {
 #[must_use = "a request is never completed unless it is left or waited for"]
 pub struct InFlight<T: Operations> {
     bio: *mut bindings::bio,
+    armed: Armed,
     _kind: PhantomData<T>,
 }
 
-impl<T: Operations> Drop for InFlight<T> {
-    fn drop(&mut self) {
-        // The request would never be completed.
-        crate::warn_on!(true);
-    }
-}
-
 impl<T: Operations> InFlight<T> {
-    /// The state of the handshake.
+    /// The request, in front of its bio.
     #[inline(always)]
-    fn handshake(&self) -> &Handshake {
-        // SAFETY: By the invariants the request is not over.
-        unsafe { &(*FrontPad::<T>::of(self.bio)).handshake }
+    fn pad(&self) -> &FrontPad<T> {
+        // SAFETY: By the invariants the request is not over. Its end changes only the handshake.
+        unsafe { &*FrontPad::of(self.bio) }
     }
 
     /// The kiocb of the request.
     #[inline]
     pub fn iocb(&self) -> &BusyIocb<DioOps> {
-        // SAFETY: By the invariants the request is not over, and initialised. The end of the bio does not
-        // look at the kiocb before the submission has left.
-        unsafe { &(*FrontPad::<T>::of(self.bio)).head.left.assume_init_ref().0 }
+        // SAFETY: By the invariants all of the request is initialised.
+        unsafe { &self.pad().head.left.assume_init_ref().0 }
     }
 
     /// Leaves the request to its bio, whose end calls [`Operations::ended`]. Returns the request
@@ -567,21 +484,22 @@ impl<T: Operations> InFlight<T> {
         if self.iocb().is_sync() {
             return Ok(self.wait(ctx));
         }
-        let this = ManuallyDrop::new(self);
-        if !this.handshake().leave() {
+        let left = self.pad().handshake.leave();
+        self.armed.defuse();
+        if !left {
             return Err(Queued::new());
         }
         // SAFETY: The bio has ended, and left the request to us.
-        Ok(unsafe { Unique::in_front_of(this.bio) })
+        Ok(unsafe { Unique::in_front_of(self.bio, Home::FrontPad) })
     }
 
     /// Waits until the bio has ended: uninterruptibly, and accounted as I/O wait.
     #[inline(always)]
     pub fn wait(self, ctx: MaySleep) -> Unique<T> {
-        let this = ManuallyDrop::new(self);
-        wait(this.handshake(), ctx);
+        wait(&self.pad().handshake, ctx);
+        self.armed.defuse();
         // SAFETY: The bio has ended, and left the request to us.
-        unsafe { Unique::in_front_of(this.bio) }
+        unsafe { Unique::in_front_of(self.bio, Home::FrontPad) }
     }
 }
 
@@ -610,15 +528,16 @@ unsafe extern "C" fn end_given<G: GivenAway>(bio: *mut bindings::bio) {
     let pad = FrontPad::<G::Failed>::of(bio);
     // SAFETY: The bio has ended and is given back. What is in front of it was written before it was
     // submitted, and is read once.
-    let (iocb, given) = unsafe { (&raw const (*pad).head.left).cast::<Given<G>>().read() };
-    // SAFETY: The bio is ours.
-    if unsafe { (*bio).bi_status } != 0 {
+    let ((iocb, given), status) = unsafe {
+        let left = &raw const (*pad).head.left;
+        (left.cast::<Given<G>>().read(), (*bio).bi_status)
+    };
+    if status != 0 {
         let left = (iocb.without_callbacks(), given.failed());
         // SAFETY: As above, and in place of what was read there is all of a request now.
         let request = unsafe {
-            bio::give_back_pages(bio, (*pad).head.pages);
             (*pad).head.left.write(left);
-            Unique::<G::Failed>::in_front_of(bio)
+            Unique::<G::Failed>::in_front_of(bio, Home::FrontPadWithPages)
         };
         return request.punt();
     }
@@ -636,15 +555,14 @@ unsafe extern "C" fn end_given<G: GivenAway>(bio: *mut bindings::bio) {
 unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
     let pad = FrontPad::<T>::of(bio);
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
-    // was submitted.
-    unsafe { bio::give_back_pages(bio, (*pad).head.pages) };
-    // SAFETY: The submission has not been told that the bio has ended.
-    match unsafe { (*pad).handshake.end() } {
+    // was submitted, and the submission has not been told yet.
+    let ours = unsafe {
+        bio::give_back_pages(bio, (*pad).head.pages);
+        end_handshake(pad)
+    };
+    if ours {
         // SAFETY: The bio has ended, and the submission has left the request, which it wrote before.
-        AtHandshake::Request => T::ended(unsafe { Unique::in_front_of(bio) }),
-        AtHandshake::Nothing => {}
-        // SAFETY: The request is there until we hand it back, and the task until then.
-        AtHandshake::Awaited(task) => unsafe { wake(task, move || (*pad).handshake.hand_back()) },
+        T::ended(unsafe { Unique::in_front_of(bio, Home::FrontPad) });
     }
 }
 
@@ -655,12 +573,27 @@ unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
 /// Called by the block layer, once, for such a bio.
 #[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_awaited<T: Operations>(bio: *mut bindings::bio) {
-    let pad = FrontPad::<T>::of(bio);
-    // SAFETY: The submission has not been told that the bio has ended.
-    match unsafe { (*pad).handshake.end() } {
-        // Nobody leaves such a request.
-        AtHandshake::Nothing | AtHandshake::Request => {}
-        // SAFETY: The request is there until we hand it back, and the task until then.
-        AtHandshake::Awaited(task) => unsafe { wake(task, move || (*pad).handshake.hand_back()) },
+    // Nobody leaves such a request.
+    // SAFETY: The bio has ended, and the submission has not been told yet.
+    let _ = unsafe { end_handshake(FrontPad::<T>::of(bio)) };
+}
+
+/// Tells the submission that the bio has ended. Returns whether it has left the request.
+///
+/// # Safety
+///
+/// The bio behind `pad` must have ended, after a handshake was begun. The submission must not have
+/// been told.
+#[inline(always)]
+unsafe fn end_handshake<T: Operations>(pad: *mut FrontPad<T>) -> bool {
+    // SAFETY: The request is there until the submission is told or, if it waits, until we hand the
+    // request back; the task until then.
+    unsafe {
+        match (*pad).handshake.end() {
+            AtHandshake::Request => return true,
+            AtHandshake::Nothing => {}
+            AtHandshake::Awaited(task) => wake(task, move || (*pad).handshake.hand_back()),
+        }
     }
+    false
 }

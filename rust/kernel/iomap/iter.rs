@@ -18,6 +18,8 @@
 //!   moves on, so a mapping that is over cannot be used.
 //! * [`Extent`] and [`Inline`] are what a mapping of such a type offers: blocks of a device, or
 //!   memory.
+//! * [`Span`] is the part of an extent that bios transfer: checked against the mapping and the
+//!   device, so that a bio for it cannot reach other blocks.
 //!
 //! # Calls of the file system
 //!
@@ -29,25 +31,6 @@
 //! uses `iomap_iter()` throughout.
 //!
 //! # Examples
-//!
-//! ```no_run
-//! use kernel::{
-//!     block::bdev::BlockDevice,
-//!     iomap::iter::{Mapping, Place},
-//! };
-//!
-//! /// The first sector of a mapping, if `bdev` holds all that is left of the range.
-//! fn only_sector(place: &Place, bdev: &BlockDevice) -> Option<u64> {
-//!     match place.mapping() {
-//!         Mapping::Mapped(extent) | Mapping::Unwritten(extent) => {
-//!             let found = core::ptr::eq(extent.bdev()?, bdev);
-//!             (found && extent.holds(place.pos(), place.remaining()))
-//!                 .then(|| extent.sector(place.pos()))
-//!         }
-//!         Mapping::Hole | Mapping::Delalloc | Mapping::Inline(_) | Mapping::Unknown => None,
-//!     }
-//! }
-//! ```
 //!
 //! A read of a mapping without data on a device:
 //!
@@ -129,7 +112,8 @@ pub enum Mapping<'m> {
     /// Memory of the file system that holds the data.
     #[doc(alias = "IOMAP_INLINE")]
     Inline(Inline<'m>),
-    /// A type that this code does not know. Nothing can be done with it.
+    /// A type that this code does not know, or blocks of no device or at another position. Nothing
+    /// can be done with it.
     Unknown,
 }
 
@@ -437,26 +421,24 @@ impl Inline<'_> {
         if memory.is_source() {
             let inode = place.inode();
             let size = inode.size();
-            if pos > size {
-                // SAFETY: The file system maps inline data from the start of the file, so the gap
-                // up to `pos` is within its buffer.
-                unsafe { at(size).write_bytes(0, pos.wrapping_sub(size) as usize) };
-            }
-            // SAFETY: The mapping covers `length` bytes from `pos`, and as it is for writing, the
-            // locks for that are held.
-            let copied =
-                unsafe { bindings::copy_from_iter(at(pos).cast(), length, memory.as_raw()) };
-            if copied > 0 {
-                // CAST: At most `length`.
-                let end = pos.wrapping_add(copied as i64);
-                // SAFETY: The inode is valid, and its lock is held.
-                unsafe {
+            // SAFETY: The file system maps inline data from the start of the file, so the gap up to
+            // `pos` is within its buffer, and so are `length` bytes from `pos`. As the mapping is for
+            // writing, the locks for that are held; the inode is valid.
+            let copied = unsafe {
+                if pos > size {
+                    at(size).write_bytes(0, pos.wrapping_sub(size) as usize);
+                }
+                let copied = bindings::copy_from_iter(at(pos).cast(), length, memory.as_raw());
+                if copied > 0 {
+                    // CAST: At most `length`.
+                    let end = pos.wrapping_add(copied as i64);
                     if end > inode.size() {
                         bindings::i_size_write(inode.as_raw(), end);
                     }
                     bindings::mark_inode_dirty(inode.as_raw());
                 }
-            }
+                copied
+            };
             Ok(copied)
         } else {
             // SAFETY: The mapping covers `length` bytes from `pos`. The file system may change
@@ -549,11 +531,38 @@ impl Place {
         match u32::from(self.fields().iomap.type_) {
             bindings::IOMAP_HOLE => Mapping::Hole,
             bindings::IOMAP_DELALLOC => Mapping::Delalloc,
-            bindings::IOMAP_MAPPED => Mapping::Mapped(Extent { place: self }),
-            bindings::IOMAP_UNWRITTEN => Mapping::Unwritten(Extent { place: self }),
+            bindings::IOMAP_MAPPED => self.extent().map_or(Mapping::Unknown, Mapping::Mapped),
+            // Without a device it still reads as zeroes.
+            bindings::IOMAP_UNWRITTEN => self.extent().map_or(Mapping::Hole, Mapping::Unwritten),
             bindings::IOMAP_INLINE => Mapping::Inline(Inline { place: self }),
             _ => Mapping::Unknown,
         }
+    }
+
+    /// The flags of the current mapping (`iomap.flags`).
+    #[inline]
+    pub(super) fn flags(&self) -> MapFlags {
+        MapFlags::from_raw(self.fields().iomap.flags)
+    }
+
+    /// The number of bytes of the current mapping before the position.
+    #[inline(always)]
+    fn before(&self) -> u64 {
+        // CAST: Positions are not negative.
+        (self.pos() as u64).wrapping_sub(self.fields().iomap.offset as u64)
+    }
+
+    /// The blocks of the current mapping, if it covers the position and the file system named their
+    /// device.
+    #[inline(always)]
+    fn extent(&self) -> Option<Extent<'_>> {
+        let map = &self.fields().iomap;
+        if map.bdev.is_null() || self.before() >= map.length {
+            return None;
+        }
+        // SAFETY: The file system keeps the device of its mapping open.
+        let bdev = unsafe { BlockDevice::from_raw(map.bdev) };
+        Some(Extent { place: self, bdev })
     }
 
     /// Whether the current data has to be read from another mapping (`srcmap`), as for
@@ -566,58 +575,155 @@ impl Place {
 }
 
 /// Blocks of a device that a range of the file is mapped to.
+///
+/// # Invariants
+///
+/// The mapping covers the position of the place.
 #[derive(Clone, Copy)]
 pub struct Extent<'m> {
     place: &'m Place,
+    bdev: &'m BlockDevice,
 }
 
 impl<'m> Extent<'m> {
-    /// The position that the mapping was found at.
+    /// The device that holds the blocks.
     #[inline]
-    pub(super) fn place(&self) -> &'m Place {
-        self.place
-    }
-
-    /// The device that holds the blocks, or `None` if the file system named none, which is a bug in
-    /// it.
-    #[inline]
-    pub fn bdev(&self) -> Option<&'m BlockDevice> {
-        let bdev = self.place.fields().iomap.bdev;
-        // SAFETY: The file system keeps the device of its mapping open.
-        (!bdev.is_null()).then(|| unsafe { BlockDevice::from_raw(bdev) })
+    pub fn bdev(&self) -> &'m BlockDevice {
+        self.bdev
     }
 
     /// The flags of the mapping (`iomap.flags`).
     #[inline]
     pub fn flags(&self) -> MapFlags {
-        MapFlags::from_raw(self.place.fields().iomap.flags)
+        self.place.flags()
     }
 
-    /// The position in the file after the last byte of the mapping.
+    /// Whether another mapping has what is there now (`srcmap`), as for copy-on-write.
+    #[doc(alias = "srcmap")]
     #[inline]
-    pub fn end(&self) -> u64 {
-        end_of(&self.place.fields().iomap)
+    pub fn has_source(&self) -> bool {
+        self.place.has_source()
     }
 
-    /// Whether the mapping covers all of `len` bytes at byte `pos` of the file, and no other
-    /// mapping is needed to read what is there now.
-    #[inline]
-    pub fn holds(&self, pos: i64, len: u64) -> bool {
-        // CAST: Positions are not negative.
-        !self.place.has_source() && self.end() >= (pos as u64).wrapping_add(len)
+    /// What the mapping covers of the range that is left.
+    ///
+    /// Fails with `EINVAL` if that is not aligned to the logical blocks of the device or, with
+    /// `fs_blocks`, to the blocks of the file system.
+    #[inline(always)]
+    pub fn span(self, fs_blocks: bool) -> Result<Span<'m>> {
+        self.checked(self.place.length(), fs_blocks)
+    }
+
+    /// All of the range that is left, whatever the source of the mapping is.
+    ///
+    /// Fails as [`Extent::span`], and with `ENOTBLK` if the mapping does not cover that.
+    #[inline(always)]
+    pub fn whole(self, fs_blocks: bool) -> Result<Whole<'m>> {
+        let len = self.place.remaining();
+        let map = &self.place.fields().iomap;
+        // OVERFLOW: By the invariants the mapping covers the position.
+        if map.length.wrapping_sub(self.place.before()) < len {
+            return Err(ENOTBLK);
+        }
+        // INVARIANT: Checked just now.
+        Ok(Whole(self.checked(len, fs_blocks)?))
+    }
+
+    /// The next `len` bytes.
+    #[inline(always)]
+    fn checked(self, len: u64, fs_blocks: bool) -> Result<Span<'m>> {
+        // INVARIANT: Checked before it is returned.
+        let span = Span {
+            extent: self,
+            len,
+            fs_blocks,
+        };
+        // CAST: Only the low bits matter, and positions are not negative.
+        if (self.place.pos() as u64 | len) & u64::from(span.alignment().wrapping_sub(1)) != 0 {
+            return Err(EINVAL);
+        }
+        Ok(span)
+    }
+}
+
+/// What a mapping with blocks covers of the range that is left, aligned so that bios can transfer
+/// it.
+///
+/// # Invariants
+///
+/// Position and length are multiples of the alignment.
+#[derive(Clone, Copy)]
+pub struct Span<'m> {
+    extent: Extent<'m>,
+    /// In bytes.
+    len: u64,
+    fs_blocks: bool,
+}
+
+/// A [`Span`] that is all of the range that is left.
+///
+/// # Invariants
+///
+/// The mapping covers it.
+pub struct Whole<'m>(Span<'m>);
+
+impl<'m> Deref for Whole<'m> {
+    type Target = Span<'m>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Span<'m> {
+        &self.0
+    }
+}
+
+impl<'m> Span<'m> {
+    /// The mapping.
+    #[inline(always)]
+    pub(super) fn place(&self) -> &'m Place {
+        self.extent.place
+    }
+
+    /// The device.
+    #[inline(always)]
+    pub fn bdev(&self) -> &'m BlockDevice {
+        self.extent.bdev
+    }
+
+    /// Its size in bytes.
+    #[inline(always)]
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The flags of the mapping (`iomap.flags`).
+    #[inline(always)]
+    pub(super) fn flags(&self) -> MapFlags {
+        self.extent.flags()
+    }
+
+    /// What the size of each bio is a multiple of, in bytes: a power of two, and no less than the
+    /// logical block size of the device.
+    #[inline(always)]
+    pub(super) fn alignment(&self) -> u32 {
+        let logical = self.bdev().logical_block_size();
+        if self.fs_blocks {
+            core::cmp::max(logical, self.place().inode().block_size())
+        } else {
+            logical
+        }
     }
 
     /// The sector of the device, in units of 512 bytes, that holds byte `pos` of the file
-    /// (`iomap_sector()`).
+    /// (`iomap_sector()`), which must be in a block of the span.
     ///
     /// All ones for [`MapFlags::ANON_WRITE`]: the file system decides at submission.
     #[doc(alias = "iomap_sector")]
-    #[inline]
-    pub fn sector(&self, pos: i64) -> u64 {
+    #[inline(always)]
+    pub(super) fn sector(&self, pos: i64) -> u64 {
         if self.flags().has(MapFlags::ANON_WRITE) {
             return u64::MAX;
         }
-        let map = &self.place.fields().iomap;
+        let map = &self.place().fields().iomap;
         // CAST: Positions are not negative.
         map.addr
             .wrapping_add(pos as u64)
@@ -625,15 +731,14 @@ impl<'m> Extent<'m> {
             >> SECTOR_SHIFT
     }
 
-    /// The size in bytes of the largest bio for the mapping, to its device `bdev`
-    /// (`iomap_max_bio_size()`).
+    /// The size in bytes of the largest bio that can be bounced (`iomap_max_bio_size()`).
     ///
     /// Only integrity data limits it, because that must fit one buffer.
     #[doc(alias = "iomap_max_bio_size")]
     #[inline]
-    pub fn max_bio_bytes(&self, bdev: &BlockDevice) -> usize {
+    pub(super) fn max_bio_bytes(&self) -> usize {
         if self.flags().has(MapFlags::INTEGRITY) {
-            return bdev.max_integrity_bytes();
+            return self.bdev().max_integrity_bytes();
         }
         bindings::IOMAP_DIO_BIO_MAX_BYTES
     }

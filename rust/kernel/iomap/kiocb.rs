@@ -198,6 +198,7 @@ impl<O> NewIocb<O> {
         BusyIocb {
             iocb: self.iocb,
             ops: self.ops,
+            armed: Armed::new(),
         }
     }
 }
@@ -214,6 +215,7 @@ impl NewIocb<()> {
         BusyIocb {
             iocb: self.iocb,
             ops: (),
+            armed: Armed::new(),
         }
     }
 }
@@ -221,7 +223,7 @@ impl NewIocb<()> {
 /// A kiocb whose request counts in `i_dio_count`.
 ///
 /// It can be sent to another thread, because the request may complete wherever its last bio ends.
-/// Dropping it calls `inode_dio_end()`, but the request is never completed, so it warns.
+/// Dropping it warns, because the request is never completed, and a truncation waits for it.
 ///
 /// # Invariants
 ///
@@ -232,6 +234,7 @@ impl NewIocb<()> {
 pub struct BusyIocb<O> {
     iocb: Iocb,
     ops: O,
+    armed: Armed,
 }
 
 // SAFETY: Nothing that is done with a kiocb, which belongs to this value, depends on the thread: C
@@ -280,9 +283,9 @@ impl BusyIocb<DioOps> {
     fn untold(self) -> BusyIocb<()> {
         // INVARIANT: The count goes over to the new value.
         BusyIocb {
-            // SAFETY: The destructor of the old value, which would give the count back, does not run.
-            iocb: unsafe { ptr::read(&ManuallyDrop::new(self).iocb) },
+            iocb: self.iocb,
             ops: (),
+            armed: self.armed,
         }
     }
 
@@ -328,9 +331,9 @@ impl BusyIocb<()> {
     pub fn without_callbacks(self) -> BusyIocb<DioOps> {
         // INVARIANT: The count goes over to the new value.
         BusyIocb {
-            // SAFETY: The destructor of the old value, which would give the count back, does not run.
-            iocb: unsafe { ptr::read(&ManuallyDrop::new(self).iocb) },
+            iocb: self.iocb,
             ops: DioOps::none(),
+            armed: self.armed,
         }
     }
 
@@ -339,8 +342,10 @@ impl BusyIocb<()> {
     #[inline]
     pub fn end_dio(self) -> DoneIocb {
         self.inode().dio_end();
-        // SAFETY: The destructor, which would give the count back again, does not run.
-        DoneIocb(unsafe { ptr::read(&ManuallyDrop::new(self).iocb) })
+        DoneIocb {
+            iocb: self.iocb,
+            armed: self.armed,
+        }
     }
 
     /// Ends a request with an error, and gives the count back.
@@ -351,31 +356,13 @@ impl BusyIocb<()> {
     }
 }
 
-impl<O> Drop for BusyIocb<O> {
-    #[cold]
-    fn drop(&mut self) {
-        crate::warn_on!(true);
-        self.inode().dio_end();
-    }
-}
-
 /// A kiocb whose request no longer counts in `i_dio_count`.
 ///
 /// It is either completed or answered. Dropping it warns, because the request is never completed.
 #[must_use = "a dropped request is never completed"]
-pub struct DoneIocb(Iocb);
-
-impl Drop for DoneIocb {
-    #[cold]
-    fn drop(&mut self) {
-        crate::warn_on!(true);
-    }
-}
-
-/// Warns of a request that is never completed.
-#[cold]
-fn lost() {
-    crate::warn_on!(true);
+pub struct DoneIocb {
+    iocb: Iocb,
+    armed: Armed,
 }
 
 impl Deref for DoneIocb {
@@ -383,7 +370,7 @@ impl Deref for DoneIocb {
 
     #[inline]
     fn deref(&self) -> &Iocb {
-        &self.0
+        &self.iocb
     }
 }
 
@@ -392,7 +379,7 @@ impl DoneIocb {
     #[doc(alias = "ki_pos")]
     #[inline]
     pub fn advance_pos(&mut self, bytes: i64) {
-        let pos = self.0 .0.ki_pos_mut();
+        let pos = self.iocb.0.ki_pos_mut();
         *pos = pos.wrapping_add(bytes);
     }
 
@@ -419,21 +406,22 @@ impl DoneIocb {
     #[doc(alias = "ki_complete")]
     #[inline]
     pub fn complete(self, result: isize) {
-        let raw = ManuallyDrop::new(self).as_raw();
-        // SAFETY: The kiocb is valid.
-        match unsafe { (*raw).ki_complete } {
-            // SAFETY: By the invariants the request is ours to complete, and `self` was consumed.
-            // CAST: `long` and `ssize_t` have the same size.
-            Some(ki_complete) => unsafe { ki_complete(raw, result as c_long) },
-            // A synchronous kiocb is answered.
-            None => lost(),
+        let raw = self.as_raw();
+        // SAFETY: By the invariants the kiocb is valid and the request is ours to complete, once.
+        // CAST: `long` and `ssize_t` have the same size.
+        unsafe {
+            // A synchronous kiocb is answered; it is lost here.
+            if let Some(ki_complete) = (*raw).ki_complete {
+                self.armed.defuse();
+                ki_complete(raw, result as c_long);
+            }
         }
     }
 
     /// Makes `result` the return value of the submission: bytes, or a negative errno.
     #[inline]
     pub fn answer(self, result: isize) -> Answer {
-        let _ = ManuallyDrop::new(self);
+        self.armed.defuse();
         Answer::new(result)
     }
 }
@@ -455,7 +443,7 @@ impl Queued {
     /// Tells the caller that `ki_complete()` will be called, or has been (`-EIOCBQUEUED`).
     #[inline]
     pub fn answer(self) -> Answer {
-        Answer(QUEUED)
+        Answer::promised()
     }
 }
 
@@ -464,7 +452,10 @@ impl Queued {
 /// It is made of a result or of a [`Queued`], and of nothing else. Dropping it warns, because the
 /// caller has to get one.
 #[must_use = "a dropped request is never completed"]
-pub struct Answer(isize);
+pub struct Answer {
+    result: isize,
+    _armed: Armed,
+}
 
 /// The return value that promises a call of `ki_complete()`.
 #[doc(alias = "EIOCBQUEUED")]
@@ -479,24 +470,54 @@ impl Answer {
         if result == QUEUED {
             return Self::misled();
         }
-        Self(result)
+        Self {
+            result,
+            _armed: Armed::new(),
+        }
+    }
+
+    /// `-EIOCBQUEUED`.
+    #[inline]
+    fn promised() -> Self {
+        Self {
+            result: QUEUED,
+            _armed: Armed::new(),
+        }
     }
 
     #[cold]
     fn misled() -> Self {
         crate::warn_on!(true);
         // CAST: An errno fits.
-        Self(EIO.to_errno() as isize)
+        Self::new(EIO.to_errno() as isize)
     }
 
     /// The value to return to C: bytes, a negative errno, or `-EIOCBQUEUED`.
     #[inline]
     pub fn into_raw(self) -> isize {
-        ManuallyDrop::new(self).0
+        ManuallyDrop::new(self).result
     }
 }
 
-impl Drop for Answer {
+/// Part of what must not be dropped, because it stands for a request that somebody waits for: the
+/// kernel warns then.
+pub(super) struct Armed(());
+
+impl Armed {
+    /// Made with what it is part of.
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Self(())
+    }
+
+    /// The request goes on in another way.
+    #[inline(always)]
+    pub(super) fn defuse(self) {
+        let _ = ManuallyDrop::new(self);
+    }
+}
+
+impl Drop for Armed {
     #[cold]
     fn drop(&mut self) {
         crate::warn_on!(true);

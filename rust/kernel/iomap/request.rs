@@ -52,7 +52,7 @@
 //!    to know, such as the size.
 //! 2. Make a static [`Cache`], and call [`Cache::init`] once at boot.
 //! 3. Allocate the memory ([`Prepared::new`]), begin the submission with it ([`Submitter::new`]),
-//!    submit bios with [`Template::submit`], then [`Submitter::seal`] the request. Only the kind of
+//!    submit bios with [`Template::submit_next`], then [`Submitter::seal`] the request. Only the kind of
 //!    request that the exported end functions complete ([`Exported`]) can have bios.
 //!
 //! ```no_run
@@ -109,7 +109,7 @@
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 //!
 //! [`Exported`]: super::bio::Exported
-//! [`Template::submit`]: super::bio::Template::submit
+//! [`Template::submit_next`]: super::bio::Template::submit_next
 
 use super::{
     handover::{
@@ -124,6 +124,7 @@ use super::{
         Waiter, //
     },
     kiocb::{
+        Armed,
         BusyIocb,
         Queued, //
     },
@@ -134,10 +135,15 @@ use crate::{
     bindings,
     block::bio::{
         self,
+        Buffers,
         Pages, //
     },
     error::to_result,
     fs::inode::Inode,
+    iov::{
+        IovIter,
+        Mark, //
+    },
     prelude::*,
     static_lock_class,
     sync::{
@@ -197,27 +203,6 @@ pub trait Operations: Sized + 'static {
     fn punted(request: Unique<Self>, ctx: MaySleep);
 }
 
-/// The memory that the bios of a request transfer to or from. It determines how they are filled,
-/// and what their end releases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffers {
-    /// In the caller's memory itself.
-    ZeroCopy(Pages),
-    /// In bounce buffers.
-    #[doc(alias = "IOMAP_DIO_BOUNCE")]
-    Bounced(Pages),
-}
-
-impl Buffers {
-    /// What happens to the caller's pages in the end.
-    #[inline]
-    pub fn pages(self) -> Pages {
-        match self {
-            Self::ZeroCopy(pages) | Self::Bounced(pages) => pages,
-        }
-    }
-}
-
 /// Memory for requests of one kind (`struct kmem_cache`).
 ///
 /// # Invariants
@@ -263,9 +248,11 @@ impl<T: Operations> Cache<T> {
             align: align_of::<Counted<T>>() as u32,
             ..pin_init::zeroed()
         };
-        // SAFETY: The name is static and the arguments are valid.
-        let cache = unsafe {
-            bindings::__kmem_cache_create_args(
+        // SAFETY: The name is static and the arguments are valid. By the requirement nobody looks at
+        // the field yet.
+        // INVARIANT: Once, by the requirement.
+        unsafe {
+            let cache = bindings::__kmem_cache_create_args(
                 name.as_char_ptr(),
                 // CAST: A request is some hundred bytes.
                 size_of::<Counted<T>>() as u32,
@@ -273,28 +260,21 @@ impl<T: Operations> Cache<T> {
                 // A request that is looked at from two processors is better not split over
                 // three lines.
                 1 << bindings::_slab_flag_bits__SLAB_HWCACHE_ALIGN,
-            )
-        };
-        if cache.is_null() {
-            return Err(ENOMEM);
+            );
+            *self.raw.get() = cache;
+            NonNull::new(cache).ok_or(ENOMEM).map(|_| ())
         }
-        // SAFETY: By the requirement nobody looks at the field yet.
-        // INVARIANT: Once, by the requirement.
-        unsafe { *self.raw.get() = cache };
-        Ok(())
     }
 
     /// Allocates the memory of a request, uninitialised. Fails with `ENOMEM`.
     #[doc(alias = "kmem_cache_alloc")]
     #[inline]
     fn alloc(&self) -> Result<NonNull<Counted<T>>> {
-        // SAFETY: By the invariants the field does not change.
-        let cache = unsafe { *self.raw.get() };
-        if cache.is_null() {
-            return Err(ENOMEM);
-        }
-        // SAFETY: The cache is valid and never destroyed.
-        let memory = unsafe { bindings::kmem_cache_alloc(cache, GFP_KERNEL.as_raw()) };
+        // SAFETY: By the invariants the field does not change. A cache is never destroyed.
+        let memory = unsafe {
+            let cache = NonNull::new(*self.raw.get()).ok_or(ENOMEM)?;
+            bindings::kmem_cache_alloc(cache.as_ptr(), GFP_KERNEL.as_raw())
+        };
         NonNull::new(memory.cast()).ok_or(ENOMEM)
     }
 }
@@ -329,9 +309,11 @@ pub(super) type Left<T> = (BusyIocb<DioOps>, <T as Operations>::Sealed);
 
 /// Where the memory of a request is.
 #[derive(Clone, Copy)]
-enum Home {
-    /// In front of its only bio.
+pub(super) enum Home {
+    /// In front of its only bio, whose pages were given back.
     FrontPad,
+    /// In front of its only bio, which keeps its pages as long as the request.
+    FrontPadWithPages,
     /// By itself: the request is counted.
     Own,
 }
@@ -453,11 +435,13 @@ impl<T: Operations> Prepared<T> {
 /// # Invariants
 ///
 /// Owns all references that no bio has, and `bio_refs` is the number of those that were given to
-/// bios. The request is not sealed. `iocb` is dropped by nobody else.
+/// bios. The request is not sealed.
 #[must_use = "a request must be sealed"]
-pub struct Submitter<T: Operations> {
+pub struct Submitter<'d, T: Operations> {
     /// Becomes part of the request when it is sealed.
-    iocb: ManuallyDrop<BusyIocb<DioOps>>,
+    iocb: BusyIocb<DioOps>,
+    /// What is transferred to or from.
+    memory: IovIter<'d>,
     /// The memory that the bios share.
     shared: Shared<T>,
     /// The number of references that were given to bios.
@@ -466,32 +450,55 @@ pub struct Submitter<T: Operations> {
     polled: Cell<bool>,
 }
 
-impl<T: Operations> Drop for Submitter<T> {
-    #[cold]
-    fn drop(&mut self) {
-        crate::warn_on!(true);
-    }
-}
-
-impl<T: Operations> Submitter<T> {
-    /// Begins the submission of the request of `iocb`, whose bios are all filled alike.
+impl<'d, T: Operations> Submitter<'d, T> {
+    /// Begins the submission of the request of `iocb` to or from `memory`, through bounce buffers if
+    /// `bounced`.
     #[inline]
-    pub fn new(iocb: BusyIocb<DioOps>, buffers: Buffers, prepared: Prepared<T>) -> Self {
-        let memory = ManuallyDrop::new(prepared).0;
-        let raw = memory.as_ptr();
-        let head = raw.cast::<Head<T>>();
+    pub fn new(
+        iocb: BusyIocb<DioOps>,
+        memory: IovIter<'d>,
+        bounced: bool,
+        prepared: Prepared<T>,
+    ) -> Self {
+        let shared = ManuallyDrop::new(prepared).0;
+        let raw = shared.as_ptr();
         // SAFETY: The memory is ours, and begins with the head.
         unsafe {
-            (&raw mut (*head).pages).write(buffers.pages());
-            (&raw mut (*raw).bounced).write(matches!(buffers, Buffers::Bounced(_)));
+            (&raw mut (*raw.cast::<Head<T>>()).pages).write(Pages::of(&memory));
+            (&raw mut (*raw).bounced).write(bounced);
         }
         // INVARIANT: No bio has a reference, and all is initialised.
         Self {
-            iocb: ManuallyDrop::new(iocb),
-            shared: Shared(memory),
+            iocb,
+            memory,
+            shared: Shared(shared),
             bio_refs: Cell::new(0),
             polled: Cell::new(false),
         }
+    }
+
+    /// The memory of the request, as far as it was not transferred.
+    #[inline]
+    pub fn memory(&self) -> &IovIter<'d> {
+        &self.memory
+    }
+
+    /// As [`Submitter::memory`], for the bios.
+    #[inline]
+    pub(super) fn memory_mut(&mut self) -> &mut IovIter<'d> {
+        &mut self.memory
+    }
+
+    /// Transfers to or from the memory without a bio.
+    #[inline]
+    pub fn copy<R>(&mut self, section: impl FnOnce(&mut IovIter<'_>) -> R) -> R {
+        self.memory.cut(u64::MAX, section)
+    }
+
+    /// Moves the position in the memory back ([`IovIter::rewind`]).
+    #[inline]
+    pub fn rewind(&mut self, mark: Mark<'d>, used: usize) {
+        self.memory.rewind(mark, used);
     }
 
     /// The kiocb of the request.
@@ -578,15 +585,13 @@ impl<T: Operations> Submitter<T> {
         sealed: T::Sealed,
         waiter: Option<impl FnOnce() -> *mut c_void>,
     ) -> (Shared<T>, AtSeal) {
-        let mut this = ManuallyDrop::new(self);
-        let shared = this.shared;
-        // SAFETY: `this` is not dropped, and its kiocb is taken only here.
-        let left = (unsafe { ManuallyDrop::take(&mut this.iocb) }, sealed);
+        let shared = self.shared;
+        let left = (self.iocb, sealed);
         // SAFETY: Our references were not dropped yet. By the invariants `left` was not written
         // before, and only the owner of the last reference looks at it.
         unsafe { (*shared.head.get()).left.write(left) };
         // The protocol does not look at the request after it has dropped them.
-        (shared, shared.protocol.seal(this.bio_refs.get(), waiter))
+        (shared, shared.protocol.seal(self.bio_refs.get(), waiter))
     }
 }
 
@@ -600,15 +605,13 @@ unsafe fn sleep(protocol: &Protocol, polled: Option<*mut bindings::kiocb>, ctx: 
     if let Some(iocb) = polled {
         while !protocol.is_handed_back() {
             // SAFETY: The request is not over, so its kiocb is valid. What that says of a bio is checked
-            // under RCU.
-            unsafe { bindings::iocb_bio_iopoll(iocb, ptr::null_mut(), bindings::BLK_POLL_ONESHOT) };
-            if protocol.is_handed_back() {
-                return;
-            }
-            // Not at once again: other bios may need this processor to end.
-            //
-            // SAFETY: The context may sleep, and the state is set back when the time is over.
+            // under RCU. The context may sleep, and the state is set back when the time is over.
             unsafe {
+                bindings::iocb_bio_iopoll(iocb, ptr::null_mut(), bindings::BLK_POLL_ONESHOT);
+                if protocol.is_handed_back() {
+                    return;
+                }
+                // Not at once again: other bios may need this processor to end.
                 bindings::set_current_state(bindings::TASK_UNINTERRUPTIBLE);
                 bindings::io_schedule_timeout(1);
             }
@@ -713,9 +716,10 @@ impl<T: Operations> BioRef<T> {
     #[inline]
     pub(super) unsafe fn from_raw(raw: *mut c_void) -> Self {
         // SAFETY: What `into_raw` returns is not NULL.
+        let memory = unsafe { NonNull::new_unchecked(raw.cast()) };
         // INVARIANT: The reference that it gave up, which keeps the request.
         Self {
-            shared: Shared(unsafe { NonNull::new_unchecked(raw.cast()) }),
+            shared: Shared(memory),
         }
     }
 
@@ -779,13 +783,7 @@ pub struct Unique<T: Operations> {
     head: NonNull<Head<T>>,
     /// Not read from memory, so that the compiler knows it.
     home: Home,
-}
-
-impl<T: Operations> Drop for Unique<T> {
-    #[cold]
-    fn drop(&mut self) {
-        crate::warn_on!(true);
-    }
+    armed: Armed,
 }
 
 // SAFETY: Nobody else refers to the request, and its parts are `Send`.
@@ -798,6 +796,7 @@ impl<T: Operations> Unique<T> {
         Self {
             head: shared.0.cast(),
             home: Home::Own,
+            armed: Armed::new(),
         }
     }
 
@@ -805,15 +804,16 @@ impl<T: Operations> Unique<T> {
     ///
     /// # Safety
     ///
-    /// The bio must have ended, be from a bio set for such requests and belong to the caller, who has
-    /// given back its pages. `pages` and `left` are initialised.
+    /// The bio must have ended, be from a bio set for such requests and belong to the caller. `home`
+    /// is not `Own`, and says whether it has its pages. `pages` and `left` are initialised.
     #[inline(always)]
-    pub(super) unsafe fn in_front_of(bio: *mut bindings::bio) -> Self {
+    pub(super) unsafe fn in_front_of(bio: *mut bindings::bio, home: Home) -> Self {
         // INVARIANT: Required of the caller.
         Self {
             // SAFETY: What is in front of a bio is not NULL.
             head: unsafe { NonNull::new_unchecked(FrontPad::<T>::of(bio).cast()) },
-            home: Home::FrontPad,
+            home,
+            armed: Armed::new(),
         }
     }
 
@@ -823,7 +823,9 @@ impl<T: Operations> Unique<T> {
     pub fn result(&self) -> Result {
         match self.home {
             // SAFETY: By the invariants there is a bio behind it, which has ended.
-            Home::FrontPad => unsafe { bio::result(bio_behind(self.head)) },
+            Home::FrontPad | Home::FrontPadWithPages => unsafe {
+                bio::result(bio_behind(self.head))
+            },
             Home::Own => to_result(self.shared().protocol.error()),
         }
     }
@@ -846,14 +848,14 @@ impl<T: Operations> Unique<T> {
     /// when it is dropped, which can wait until the request was completed.
     #[inline(always)]
     pub fn into_parts(self) -> (BusyIocb<DioOps>, T::Sealed, Memory<T>) {
-        let this = ManuallyDrop::new(self);
+        self.armed.defuse();
         // SAFETY: By the invariants the request is initialised and ours alone. It is read once, as
         // `self` ends.
-        let (iocb, sealed) = unsafe { this.head.as_ref().left.assume_init_read() };
+        let (iocb, sealed) = unsafe { self.head.as_ref().left.assume_init_read() };
         // INVARIANT: Ours.
         let memory = Memory {
-            head: this.head,
-            home: this.home,
+            head: self.head,
+            home: self.home,
         };
         (iocb, sealed, memory)
     }
@@ -869,7 +871,7 @@ impl<T: Operations> Unique<T> {
     #[inline(always)]
     pub fn at_ioend(&self) -> bool {
         match self.home {
-            Home::FrontPad => false,
+            Home::FrontPad | Home::FrontPadWithPages => false,
             Home::Own => self.shared().at_ioend.load(Relaxed),
         }
     }
@@ -896,13 +898,13 @@ impl<T: Operations> Unique<T> {
     #[doc(alias = "iomap_dio")]
     #[inline]
     pub fn into_raw(self) -> *mut bindings::iomap_dio {
-        let this = ManuallyDrop::new(self);
-        let head = this.head.as_ptr();
+        self.armed.defuse();
+        let head = self.head.as_ptr();
         // SAFETY: The request is ours.
         unsafe {
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
             (&raw mut (*head).mark).write(MARK);
-            (&raw mut (*head).home).write(MaybeUninit::new(this.home));
+            (&raw mut (*head).home).write(MaybeUninit::new(self.home));
         }
         head.cast()
     }
@@ -921,6 +923,7 @@ impl<T: Operations> Unique<T> {
             Self {
                 head: NonNull::new_unchecked(head),
                 home: (*head).home.assume_init(),
+                armed: Armed::new(),
             }
         }
     }
@@ -952,6 +955,9 @@ impl<T: Operations> Drop for Memory<T> {
         unsafe {
             match self.home {
                 Home::FrontPad => bindings::bio_put(bio_behind(self.head)),
+                Home::FrontPadWithPages => {
+                    bio::put_with_pages(bio_behind(self.head), self.head.as_ref().pages);
+                }
                 Home::Own => bindings::kfree(self.head.as_ptr().cast()),
             }
         }

@@ -14,6 +14,7 @@ use super::{
         MapFlags, //
     },
     iter::{
+        Extent,
         Iter,
         Mapping, //
     },
@@ -27,7 +28,6 @@ use super::{
         MapOps, //
     },
     request::{
-        Buffers,
         Cache,
         Operations,
         Prepared,
@@ -39,11 +39,9 @@ use crate::{
     bindings,
     block::bio::{
         Bio,
-        Empty,
-        OpFlags,
-        Pages, //
+        Filled,
+        OpFlags, //
     },
-    error::to_result,
     fs::inode::Inode,
     iov::IovIter,
     prelude::*,
@@ -113,6 +111,7 @@ struct File {
     file: Opaque<bindings::file>,
     inode: Opaque<bindings::inode>,
     sb: Opaque<bindings::super_block>,
+    memory: Opaque<bindings::iov_iter>,
 }
 
 /// The `ki_complete()` of an asynchronous kiocb, which is answered instead.
@@ -125,6 +124,7 @@ fn iocb(ops: DioOps) -> Result<BusyIocb<DioOps>> {
         file: Opaque::zeroed(),
         inode: Opaque::zeroed(),
         sb: Opaque::zeroed(),
+        memory: Opaque::zeroed(),
     };
     let file = KBox::into_raw(KBox::new(file, GFP_KERNEL)?);
     // SAFETY: All of it is valid until `over` frees it.
@@ -166,14 +166,19 @@ fn sealed(sealed: Result<Unique<Probe>, Queued>) -> Result<Unique<Probe>> {
 static CACHE: Cache<Probe> = Cache::new();
 static CACHE_READY: AtomicFlag = AtomicFlag::new(false);
 
-fn start() -> Result<Submitter<Probe>> {
+fn start() -> Result<Submitter<'static, Probe>> {
+    let iocb = iocb(DioOps::none())?;
+    let file = iocb.as_raw().cast::<File>();
+    // SAFETY: Zeroes are an iterator, over nothing. It is there until `over` frees it.
+    submitter(iocb, unsafe { IovIter::from_raw((*file).memory.get()) })
+}
+
+fn submitter<'d>(iocb: BusyIocb<DioOps>, memory: IovIter<'d>) -> Result<Submitter<'d, Probe>> {
     if !CACHE_READY.xchg(true, Relaxed) {
         // SAFETY: The first test comes here first, and KUnit runs one at a time.
         unsafe { CACHE.init(c"iomap_dio_kunit")? };
     }
-    let prepared = Prepared::<Probe>::new(ctx())?;
-    let buffers = Buffers::ZeroCopy(Pages::Dirtied);
-    Ok(Submitter::new(iocb(DioOps::none())?, buffers, prepared))
+    Ok(Submitter::new(iocb, memory, false, Prepared::new(ctx())?))
 }
 
 /// Memory of the kernel, with an iterator.
@@ -206,11 +211,7 @@ impl Memory {
 }
 
 /// A bio that will not be submitted, so that it needs no device.
-fn new_bio(
-    bdev: *mut bindings::block_device,
-    op: u32,
-    set: *mut bindings::bio_set,
-) -> Result<Bio<Empty>> {
+fn new_bio(bdev: *mut bindings::block_device, op: u32, set: *mut bindings::bio_set) -> Result<Bio> {
     // SAFETY: The callers keep the device and the set, and nobody else knows of a new bio.
     unsafe {
         let raw = bindings::bio_alloc_bioset(bdev, 1, op, GFP_KERNEL.as_raw(), set);
@@ -224,6 +225,8 @@ struct FileSystem {
     begun: u32,
     ended: u32,
     bdev: Option<NonNull<bindings::block_device>>,
+    /// Bytes from the position to the mapping.
+    gap: i64,
 }
 
 impl FileSystem {
@@ -253,7 +256,7 @@ unsafe extern "C" fn begin(
     unsafe {
         let fs = FileSystem::of(map);
         fs.begun += 1;
-        (*map).offset = pos;
+        (*map).offset = pos + fs.gap;
         (*map).length = 4096;
         if let Some(bdev) = fs.bdev {
             (*map).type_ = bindings::IOMAP_MAPPED as u16;
@@ -316,6 +319,7 @@ impl Disk {
             (*disk.bdev.get()).bd_disk = disk.disk.get();
             (*disk.bdev.get()).bd_queue = disk.queue.get();
             (*disk.disk.get()).queue = disk.queue.get();
+            (*disk.queue.get()).limits.logical_block_size = 512;
         }
         Ok(disk)
     }
@@ -323,6 +327,13 @@ impl Disk {
 
 // SAFETY: No bio of such a request is submitted.
 unsafe impl Exported for Probe {}
+
+/// Begins with bios, and submits none.
+#[cfg(not(CONFIG_BLK_CGROUP))]
+fn template(request: &mut Submitter<'_, Probe>, extent: Extent<'_>) -> Result<usize> {
+    let bios = Template::new(request, extent.span(false)?, OpFlags::SYNC, ctx())?;
+    Ok(bios.submitted())
+}
 
 #[macros::kunit_tests(rust_iomap)]
 mod cases {
@@ -486,7 +497,7 @@ mod cases {
             let set = &raw mut bindings::fs_bio_set;
             let mut bio = new_bio(disk.bdev.get(), op, set)?.zero(512)?;
             // SAFETY: The bio is ours.
-            let data = |bio: &Bio<_>| unsafe { (*bio.as_raw()).bi_integrity };
+            let data = |bio: &Filled| unsafe { (*bio.as_raw()).bi_integrity };
             bio.protect(ctx());
             let first = data(&bio);
             assert!(!first.is_null());
@@ -558,64 +569,69 @@ mod cases {
         Ok(())
     }
 
-    /// A bio ends the way it was filled, in front of which there is what its file system expects.
-    // The block cgroups would look into the queue of the disk.
+    /// What bios transfer is within the mapping, of its file and in its direction, in whole blocks.
     #[cfg(not(CONFIG_BLK_CGROUP))]
     #[test]
-    fn bios_of_others_are_refused() -> Result {
+    fn spans_are_checked() -> Result {
         let disk = Disk::new()?;
-        let set = KBox::new(Opaque::<bindings::bio_set>::zeroed(), GFP_KERNEL)?;
         let ops = bindings::iomap_ops {
             iomap_begin: Some(begin),
-            ..pin_init::zeroed()
-        };
-        let dops = bindings::iomap_dio_ops {
-            bio_set: set.get(),
             ..pin_init::zeroed()
         };
         let mut fs = FileSystem {
             bdev: NonNull::new(disk.bdev.get()),
             ..FileSystem::default()
         };
-        let mut memory = Memory::new(0, 4096)?;
-        let mut memory = memory.iter(bindings::ITER_SOURCE);
-        let own = iocb(DioOps::none())?;
-        // SAFETY: All of these live to the end of the test, where the bio set is not used any more.
-        let (other, ops) = unsafe {
-            let flags = bindings::BIOSET_NEED_BVECS as c_int;
-            to_result(bindings::bioset_init(set.get(), 1, 0, flags))?;
-            let inode = Inode::from_raw((*(*own.as_raw()).ki_filp).f_inode);
-            let ops = MapOps::from_raw(&ops, inode, (&raw mut fs).cast(), 0, &memory);
-            (iocb(DioOps::from_raw(&dops))?, ops)
+        let (mut source, mut target) = (Memory::new(0, 8192)?, Memory::new(0, 8192)?);
+        let memory = source.iter(bindings::ITER_SOURCE);
+        let (own, other) = (iocb(DioOps::none())?, start()?);
+        // SAFETY: All of these live to the end of the test.
+        let inode = unsafe { Inode::from_raw((*(*own.as_raw()).ki_filp).f_inode) };
+        // SAFETY: As above.
+        let ops = |fs: &mut FileSystem| unsafe {
+            MapOps::from_raw(&ops, inode, ptr::from_mut(fs).cast(), 0, &memory)
         };
 
-        let submitter = Iter::over(ops, BeginFlags::DIRECT, |iter| {
+        for gap in [1, -4096] {
+            fs.gap = gap;
+            Iter::over(ops(&mut fs), BeginFlags::DIRECT, |iter| {
+                assert!(iter.begin(ctx())?);
+                assert!(matches!(iter.mapping(), Mapping::Unknown));
+                Ok::<(), Error>(())
+            })?;
+        }
+        fs.gap = 0;
+
+        let (own, other) = Iter::over(ops(&mut fs), BeginFlags::DIRECT, |iter| {
             assert!(iter.begin(ctx())?);
             let Mapping::Mapped(extent) = iter.mapping() else {
                 return Err(EINVAL);
             };
-            let template =
-                |iocb: &_, alignment| Template::new(iocb, extent, OpFlags::SYNC, alignment, ctx());
-            // The request and the mapping are of two files, and 3 is no power of two.
-            assert_eq!(template(&other, 512).err(), Some(EINVAL));
-            assert_eq!(template(&own, 3).err(), Some(EINVAL));
+            // The mapping covers one block of the two.
+            assert_eq!(extent.whole(false).err(), Some(ENOTBLK));
+            let span = || extent.span(false).map(|_| ());
+            assert_eq!(span(), Ok(()));
+            // SAFETY: Nobody else knows of the disk.
+            let limits = unsafe { &raw mut (*disk.queue.get()).limits };
+            // SAFETY: As above.
+            unsafe { (*limits).logical_block_size = 8192 };
+            assert_eq!(span().err(), Some(EINVAL));
+            // SAFETY: As above.
+            unsafe { (*limits).logical_block_size = 512 };
 
-            let template = template(&own, 512)?;
-            let buffers = Buffers::Bounced(Pages::LeftAlone);
-            let submitter = Submitter::<Probe>::new(own, buffers, Prepared::new(ctx())?);
-            // The end of this bio would take it for a bounced one.
-            let bio = template.pin(submitter.iocb(), 0, &mut memory, 4096)?;
-            assert_eq!(template.submit(bio, &submitter, 0).err(), Some(EINVAL));
-            // This one is of another bio set.
-            let op = bindings::req_op_REQ_OP_WRITE;
-            let bio = new_bio(ptr::null_mut(), op, set.get())?.zero(512)?;
-            assert_eq!(template.submit(bio, &submitter, 0).err(), Some(EINVAL));
-            Ok(submitter)
+            let mut other = other;
+            // Of another file, for the other direction, and right.
+            assert_eq!(template(&mut other, extent).err(), Some(EINVAL));
+            let mut own = submitter(own, target.iter(bindings::ITER_DEST))?;
+            assert_eq!(template(&mut own, extent).err(), Some(EINVAL));
+            let own = sealed(own.seal(seal(7)?, ctx()))?;
+            let (iocb, _, _) = own.into_parts();
+            let mut own = submitter(iocb, memory)?;
+            assert_eq!(template(&mut own, extent)?, 0);
+            Ok((own, other))
         })?;
-        over(sealed(submitter.seal(seal(7)?, ctx()))?);
-        end(other);
-        // SAFETY: Its bios were put.
-        unsafe { bindings::bioset_exit(set.get()) };
+        over(sealed(own.seal(seal(7)?, ctx()))?);
+        over(sealed(other.seal(seal(8)?, ctx()))?);
         Ok(())
     }
 

@@ -2,13 +2,7 @@
 //! A bio is submitted as it was built, and its end gives back what it was filled with.
 
 use kernel::{
-    block::bio::{
-        Bio,
-        Bounced,
-        OpFlags,
-        Pages,
-        Pinned, //
-    },
+    block::bio::OpFlags,
     error::Result,
     fs::IocbFlags,
     iomap::{
@@ -16,6 +10,11 @@ use kernel::{
             Exported,
             Template, //
         },
+        bio_set::{
+            BioSet,
+            Unsubmitted, //
+        },
+        iter::Span,
         kiocb::BusyIocb,
         ops::DioOps,
         request::{
@@ -23,6 +22,7 @@ use kernel::{
             Submitter, //
         },
     },
+    iov::IovIter,
     task::MaySleep, //
 };
 
@@ -40,32 +40,26 @@ pub mod bio {
 
 // S5: the end of a bio releases exactly what the bio was filled with.
 
-/// The pages of a bounced bio are not dirtied.
-pub fn dirty(bio: &mut Bio<Bounced>, ctx: MaySleep) {
-    bio.set_pages_dirty(ctx); //~ E0599 set_pages_dirty
+/// A bio that is not part of a request is nobody's.
+pub mod alone {
+    pub use kernel::block::bio::Bio; //~ E0603 Bio
 }
 
-/// The memory determines how pages are released; other code cannot choose.
-pub fn pages() {
-    let _pinned = Pinned(Pages::LeftAlone); //~ E0423 private
-    let _bounced = Bounced(Pages::Dirtied); //~ E0423 private
+/// Other code cannot fill a bio, and so not in another way than its request says.
+pub mod filled {
+    pub use kernel::block::bio::Filled; //~ E0603 Filled
 }
 
-/// Other code cannot exchange the contents of two bios.
-pub fn exchange(a: &mut Bio<Pinned>, b: &mut Bio<Pinned>) {
-    core::mem::swap(&mut a.contents, &mut b.contents); //~ E0616 contents
+/// Other code cannot exchange the bios of two requests.
+pub fn exchange<T: Operations>(a: &mut Unsubmitted<T, DioOps>, b: &mut Unsubmitted<T, DioOps>) {
+    core::mem::swap(&mut a.bio, &mut b.bio); //~ E0616 bio
 }
 
-// S6: a bio is submitted unchanged, through the file system that it was built for.
+// S6, N7: a bio is submitted unchanged, for its request, through the file system it was built for.
 
-/// A bio of a counted request has no `submit()` of its own.
-pub fn alone<T: Operations>(bio: Bio<Pinned>, request: &Submitter<T>) {
-    bio.submit(request, 0); //~ E0599 submit
-}
-
-/// Other code cannot change a template.
-pub fn elsewhere(template: &mut Template<'_>) {
-    template.ops = DioOps::none(); //~ E0616 ops
+/// Other code cannot change what the bios of a mapping have in common.
+pub fn elsewhere<T: Exported>(bios: &mut Template<'_, '_, T>) {
+    bios.set = core::ptr::null_mut(); //~ E0616 set
 }
 
 /// Other code cannot change the callbacks of a request.
@@ -73,15 +67,50 @@ pub fn for_others(iocb: &mut BusyIocb<DioOps>) {
     iocb.ops = DioOps::none(); //~ E0616 ops
 }
 
-/// Submission consumes the bio.
-pub fn after<T: Exported>(
-    template: &Template<'_>,
-    bio: Bio<Pinned>,
-    request: &Submitter<T>,
+/// A request cannot be over while bios are built for it.
+pub fn outlive<T: Exported>(
+    mut request: Submitter<'_, T>,
+    span: Span<'_>,
+    sealed: T::Sealed,
+    ctx: MaySleep,
 ) -> Result {
-    template.submit(bio, request, 0)?;
-    bio.account_write(); //~ E0382 bio
-    Ok(())
+    let mut bios = Template::new(&mut request, span, OpFlags::SYNC, ctx)?;
+    let _ended = request.seal(sealed, ctx); //~ E0505 request
+    bios.submit_next()
+}
+
+/// Nor be transferred to memory of another request.
+pub fn memory<'d, T: Operations>(request: &mut Submitter<'d, T>, other: IovIter<'d>) {
+    request.memory = other; //~ E0616 memory
+    *request.memory_mut() = other; //~ E0624 memory_mut
+}
+
+// N4, N6: a bio lies in its mapping.
+
+/// A bio begins where the one before it has ended.
+pub fn beyond<T: Exported>(bios: &mut Template<'_, '_, T>) {
+    let _next = bios.submit_next(0); //~ E0061 argument
+}
+
+/// A span is made of a mapping, which checks it.
+pub fn made(span: &mut Span<'_>) {
+    span.fs_blocks = false; //~ E0616 fs_blocks
+}
+
+/// All of the range is more than what a mapping covers of it.
+pub fn all<T: Operations>(
+    set: &'static BioSet<T>,
+    iocb: BusyIocb<DioOps>,
+    span: &Span<'_>,
+    memory: &mut IovIter<'_>,
+    ctx: MaySleep,
+) {
+    let _bio = set.fill(iocb, span, memory, OpFlags::SYNC, ctx); //~ E0308 mismatched
+}
+
+/// Other code cannot choose the sector.
+pub fn sector<T: Operations>(bio: &mut Unsubmitted<T, DioOps>) {
+    bio.set_sector(0); //~ E0599 set_sector
 }
 
 // S9: memory pinned for a write cannot become the target of a read, whose device would modify it.

@@ -2,14 +2,17 @@
 //! What may sleep has proof that it may.
 
 use kernel::{
-    block::bio::{
-        Bio,
-        Filled,
-        Pinned, //
-    },
+    block::bio::OpFlags,
     iomap::{
+        bio::{
+            Exported,
+            Template, //
+        },
         bio_set::Unsubmitted,
-        iter::Iter,
+        iter::{
+            Iter,
+            Span, //
+        },
         kiocb::{
             BusyIocb,
             DoneIocb, //
@@ -17,6 +20,7 @@ use kernel::{
         ops::DioOps,
         request::{
             Operations,
+            Submitter,
             Unique, //
         },
     },
@@ -37,14 +41,9 @@ pub fn map(iter: &mut Iter<'_>) {
     let _mapped = iter.next(Ok(())); //~ E0061 argument
 }
 
-/// Locking a page may sleep.
-pub fn lock(bio: &mut Bio<Pinned>) {
-    bio.set_pages_dirty(); //~ E0061 argument
-}
-
-/// Allocating protection information may sleep.
-pub fn allocate<C: Filled>(bio: &mut Bio<C>) {
-    bio.protect(); //~ E0061 argument
+/// Building a bio may wait for memory, and lock pages.
+pub fn build<T: Exported>(request: &mut Submitter<'_, T>, span: Span<'_>) {
+    let _bios = Template::new(request, span, OpFlags::SYNC); //~ E0061 argument
 }
 
 /// Submission may wait for the device.

@@ -17,12 +17,12 @@ use kernel::{
         },
         ops::DioOps,
         request::{
-            Buffers,
             Operations,
             Prepared,
             Submitter, //
         },
     },
+    iov::IovIter,
     task::MaySleep, //
 };
 
@@ -75,7 +75,7 @@ pub fn returned_and_completed(iocb: DoneIocb) -> Answer {
 
 /// Other code cannot make an `Answer`.
 pub fn forged() {
-    let _answer = Answer(0); //~ E0423 private
+    let _answer = Answer::new(0); //~ E0624 private
 }
 
 /// Only handing over a request makes a `Queued`.
@@ -97,7 +97,7 @@ pub fn left<T: Operations>(flight: InFlight<T>) {
 }
 
 /// So does `seal()`.
-pub fn sealed<T: Operations>(request: Submitter<T>, sealed: T::Sealed) {
+pub fn sealed<T: Operations>(request: Submitter<'_, T>, sealed: T::Sealed) {
     let _ended = request.seal(sealed); //~ E0061 argument
 }
 
@@ -107,26 +107,26 @@ pub fn sealed<T: Operations>(request: Submitter<T>, sealed: T::Sealed) {
 /// `Submitter::new()` consumes the kiocb.
 pub fn begun<T: Operations>(
     iocb: BusyIocb<DioOps>,
-    buffers: Buffers,
+    memory: IovIter<'_>,
     prepared: Prepared<T>,
-) -> Submitter<T> {
-    let request = Submitter::new(iocb, buffers, prepared);
+) -> Submitter<'_, T> {
+    let request = Submitter::new(iocb, memory, false, prepared);
     let _told = iocb.end_io(0, 0, EndIoFlags::empty); //~ E0382 iocb
     request
 }
 
 /// The submission lends its kiocb, and does not give it away.
-pub fn told<T: Operations>(request: &Submitter<T>) {
+pub fn told<T: Operations>(request: &Submitter<'_, T>) {
     let _told = request.iocb().end_io(0, 0, EndIoFlags::empty); //~ E0507 move
 }
 
 /// It cannot be exchanged for another kiocb.
-pub fn exchanged<T: Operations>(request: &mut Submitter<T>, iocb: &mut BusyIocb<DioOps>) {
+pub fn exchanged<T: Operations>(request: &mut Submitter<'_, T>, iocb: &mut BusyIocb<DioOps>) {
     core::mem::swap(request.iocb(), iocb); //~ E0308 types
 }
 
 /// `seal()` ends every reference to the kiocb.
-pub fn after_seal<T: Operations>(request: Submitter<T>, sealed: T::Sealed, ctx: MaySleep) {
+pub fn after_seal<T: Operations>(request: Submitter<'_, T>, sealed: T::Sealed, ctx: MaySleep) {
     let iocb = request.iocb();
     let _left = request.seal(sealed, ctx); //~ E0505 request
     iocb.stop_polling();
@@ -146,9 +146,6 @@ pub fn in_flight<T: Operations>(flight: InFlight<T>, ctx: MaySleep) {
 }
 
 /// and while the bio is in flight.
-pub fn exchanged_in_flight<T: Operations>(
-    flight: &mut InFlight<T>,
-    iocb: &mut BusyIocb<DioOps>,
-) {
+pub fn exchanged_in_flight<T: Operations>(flight: &mut InFlight<T>, iocb: &mut BusyIocb<DioOps>) {
     core::mem::swap(flight.iocb(), iocb); //~ E0308 types
 }

@@ -73,7 +73,7 @@ pub fn next(iter: &mut Iter<'_>, ctx: MaySleep) -> Result<u64> {
         return Ok(0);
     };
     iter.next(Ok(()), ctx)?; //~ E0502 iter
-    Ok(extent.sector(0))
+    Ok(extent.span(false)?.bdev().logical_block_size().into())
 }
 
 /// A mapping cannot be used after `end()`.
@@ -93,7 +93,7 @@ pub fn keep<'m>(iter: &'m mut Iter<'_>, kept: &mut [Option<Mapping<'m>>; 2], ctx
 
 /// An inline mapping has no blocks.
 pub fn blocks(inline: Inline<'_>) {
-    let _sector = inline.sector(0); //~ E0599 sector
+    let _span = inline.span(false); //~ E0599 span
 }
 
 /// A mapping with blocks has no memory.

@@ -19,7 +19,7 @@ use kernel::{
 
 /// `wait()` consumes the submission and returns the ended request, with nothing in between.
 pub fn while_waiting<T: Operations>(
-    request: Submitter<T>,
+    request: Submitter<'_, T>,
     sealed: T::Sealed,
     ctx: MaySleep,
 ) -> Unique<T> {
@@ -30,7 +30,7 @@ pub fn while_waiting<T: Operations>(
 
 /// A sealed request cannot be waited for.
 pub fn left_and_waited<T: Operations>(
-    request: Submitter<T>,
+    request: Submitter<'_, T>,
     sealed: T::Sealed,
     other: T::Sealed,
     ctx: MaySleep,
@@ -42,7 +42,7 @@ pub fn left_and_waited<T: Operations>(
 
 /// A request that may have bios in flight cannot be freed.
 pub fn freed<T: Operations>(
-    request: Submitter<T>,
+    request: Submitter<'_, T>,
     sealed: T::Sealed,
     ctx: MaySleep,
 ) -> Result<Unique<T>, Queued> {
@@ -59,17 +59,14 @@ pub fn freed_after(queued: Queued) -> isize {
 // S11: references made without a bio and forgotten would wrap the count.
 
 /// Only the submission of a bio makes a reference.
-pub fn attack<T: Operations>(submitter: &Submitter<T>) {
+pub fn attack<T: Operations>(submitter: &Submitter<'_, T>) {
     core::mem::forget(submitter.bio_ref()); //~ E0624 bio_ref
 }
 
 // T7: the submitter cannot use a request that it has handed over.
 
 /// `leave()` consumes the `InFlight`.
-pub fn after_leave<T: Operations>(
-    flight: InFlight<T>,
-    ctx: MaySleep,
-) -> Result<Unique<T>, Queued> {
+pub fn after_leave<T: Operations>(flight: InFlight<T>, ctx: MaySleep) -> Result<Unique<T>, Queued> {
     let ended = flight.leave(ctx);
     let _iocb = flight.iocb(); //~ E0382 flight
     ended
@@ -84,7 +81,7 @@ pub fn both<T: Operations>(flight: InFlight<T>, ctx: MaySleep) -> Result<Unique<
 
 /// `seal()` consumes the `Submitter`.
 pub fn after_seal<T: Operations>(
-    request: Submitter<T>,
+    request: Submitter<'_, T>,
     sealed: T::Sealed,
     ctx: MaySleep,
 ) -> Result<Unique<T>, Queued> {

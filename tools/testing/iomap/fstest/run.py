@@ -18,7 +18,6 @@ import argparse
 import array
 import contextlib
 import dataclasses
-import errno
 import fnmatch
 import functools
 import glob
