@@ -10,17 +10,6 @@
 //! in any context.
 //!
 //! C header: [`include/linux/blkdev.h`](srctree/include/linux/blkdev.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use kernel::block::bdev::BlockDevice;
-//!
-//! /// Whether the device can transfer `len` bytes at byte `pos` as they are.
-//! fn can_transfer(bdev: &BlockDevice, pos: u64, len: u64) -> bool {
-//!     (pos | len) & u64::from(bdev.logical_block_size() - 1) == 0
-//! }
-//! ```
 
 use crate::{
     bindings,

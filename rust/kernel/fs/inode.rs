@@ -37,15 +37,9 @@ use crate::{
     },
     task::MaySleep,
     types::Opaque,
-    workqueue::{
-        Queue,
-        RawWorkItem, //
-    },
+    workqueue::Queue, //
 };
-use core::{
-    marker::PhantomData,
-    ptr::NonNull, //
-};
+use core::ptr::NonNull;
 
 /// The inode of an open file (`struct inode`).
 ///
@@ -69,35 +63,6 @@ pub enum Failed {
     /// A write failed (`FSERR_DIRECTIO_WRITE`).
     #[doc(alias = "FSERR_DIRECTIO_WRITE")]
     Write,
-}
-
-/// The work queue of a super block for completions of direct I/O (`s_dio_done_wq`).
-///
-/// It is separate from the system's queues, because memory reclaim may wait for a completion. Its
-/// workers are in process context and may sleep. Most file systems never need one: only a write
-/// that owes something, or a request that fails, is completed there.
-///
-/// # Invariants
-///
-/// The queue exists until the last file of the super block is closed, and so as long as the inode
-/// that it was taken from is borrowed.
-#[doc(alias = "s_dio_done_wq")]
-#[derive(Clone, Copy)]
-pub struct DioDoneWq<'a> {
-    raw: NonNull<bindings::workqueue_struct>,
-    _inode: PhantomData<&'a Inode>,
-}
-
-impl DioDoneWq<'_> {
-    /// Queues a completion.
-    ///
-    /// Any context. It may run, and its request be gone, before this returns.
-    #[doc(alias = "queue_work")]
-    #[inline]
-    pub(crate) fn enqueue(self, work: impl RawWorkItem<0, EnqueueOutput = ()> + Send + 'static) {
-        // SAFETY: By the invariants the queue exists, and the request, which is not over, keeps it.
-        unsafe { Queue::from_raw(self.raw.as_ptr()) }.enqueue(work);
-    }
 }
 
 impl Inode {
@@ -166,24 +131,23 @@ impl Inode {
         unsafe { (*self.as_raw()).i_sb }
     }
 
-    /// The work queue for completions that need process context, if there is one yet
+    /// The work queue of the super block for completions of direct I/O, if there is one yet
     /// (`s_dio_done_wq`).
     ///
-    /// `None` says that no request of the file system has needed one so far. Once there is one it
-    /// stays until the file system is unmounted, so a borrowed queue stays valid.
+    /// It is separate from the system's queues, because memory reclaim may wait for a completion. Its
+    /// workers are in process context and may sleep. Once there is one it stays until the last file
+    /// of the super block is closed.
     #[doc(alias = "s_dio_done_wq")]
     #[inline]
-    pub fn dio_done_wq(&self) -> Option<DioDoneWq<'_>> {
+    pub fn dio_done_wq(&self) -> Option<&Queue> {
         // ORDERING: Carries the address dependency on the queue's initialisation, as in C.
-        // SAFETY: The super block is pinned by the inode. The pointer changes once, from NULL, by
-        // a `cmpxchg()`.
-        let queue = unsafe { Atomic::from_ptr(&raw mut (*self.super_block()).s_dio_done_wq) };
-        let queue = queue.load(Relaxed);
-        // INVARIANT: The super block lives as long as the inode.
-        Some(DioDoneWq {
-            raw: NonNull::new(queue)?,
-            _inode: PhantomData,
-        })
+        // SAFETY: The inode pins the super block. The pointer changes once, from NULL, by a
+        // `cmpxchg()`, and the queue lives as long as the inode.
+        unsafe {
+            let queue = Atomic::from_ptr(&raw mut (*self.super_block()).s_dio_done_wq);
+            let queue = NonNull::new(queue.load(Relaxed))?;
+            Some(Queue::from_raw(queue.as_ptr()))
+        }
     }
 
     /// Creates the queue behind [`Inode::dio_done_wq`] unless there is one

@@ -34,45 +34,6 @@
 //!    complete such a kiocb later.
 //! 4. The owner of the [`Unique`] completes the request with [`Unique::into_parts`].
 //!
-//! ```no_run
-//! use kernel::{
-//!     block::bio::OpFlags,
-//!     iomap::{
-//!         bio_set::BioSet,
-//!         iter::Whole,
-//!         kiocb::{Answer, BusyIocb, DoneIocb},
-//!         ops::DioOps,
-//!         request::{Operations, Unique},
-//!     },
-//!     iov::IovIter,
-//!     task::MaySleep,
-//! };
-//!
-//! /// Transfers between `memory` and all of `span`. `end` ends a request, and returns what its caller
-//! /// gets.
-//! fn transfer<T: Operations<Sealed = isize>>(
-//!     set: &'static BioSet<T>,
-//!     iocb: BusyIocb<DioOps>,
-//!     span: &Whole<'_>,
-//!     memory: &mut IovIter<'_>,
-//!     end: fn(Unique<T>) -> (DoneIocb, isize),
-//!     ctx: MaySleep,
-//! ) -> Answer {
-//!     let bio = match set.fill(iocb, span, memory, OpFlags::SYNC, ctx) {
-//!         Ok(bio) => bio,
-//!         Err((iocb, error)) => return iocb.refuse(error),
-//!     };
-//!     let size = bio.size() as isize;
-//!     match bio.start(size, ctx).leave(ctx) {
-//!         Ok(request) => {
-//!             let (iocb, result) = end(request);
-//!             iocb.answer(result)
-//!         }
-//!         Err(queued) => queued.answer(),
-//!     }
-//! }
-//! ```
-//!
 //! [`Whole`]: super::iter::Whole
 
 use super::{

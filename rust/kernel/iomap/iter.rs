@@ -29,34 +29,6 @@
 //! `iomap_begin` without going through `iomap_iter()`, and calls nobody at the end of the last
 //! mapping if there is nothing to end. A walk that begins while a tracepoint of iterators is enabled
 //! uses `iomap_iter()` throughout.
-//!
-//! # Examples
-//!
-//! A read of a mapping without data on a device:
-//!
-//! ```no_run
-//! use kernel::{
-//!     iomap::iter::{Iter, Mapping},
-//!     iov::IovIter,
-//!     task::MaySleep,
-//! };
-//!
-//! /// Reads the current mapping and moves on.
-//! fn read_without_bio(
-//!     iter: &mut Iter<'_>,
-//!     memory: &mut IovIter<'_>,
-//!     ctx: MaySleep,
-//! ) -> Result<usize> {
-//!     let bytes = match iter.mapping() {
-//!         // Both read as zeroes.
-//!         Mapping::Hole | Mapping::Unwritten(_) => memory.zero(iter.length(), ctx),
-//!         Mapping::Inline(inline) => inline.copy(memory, ctx)?,
-//!         Mapping::Mapped(_) | Mapping::Delalloc | Mapping::Unknown => return Err(EINVAL),
-//!     };
-//!     iter.advance(bytes as u64)?;
-//!     Ok(bytes)
-//! }
-//! ```
 
 use super::{
     flags::{

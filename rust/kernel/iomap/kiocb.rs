@@ -443,7 +443,10 @@ impl Queued {
     /// Tells the caller that `ki_complete()` will be called, or has been (`-EIOCBQUEUED`).
     #[inline]
     pub fn answer(self) -> Answer {
-        Answer::promised()
+        Answer {
+            result: QUEUED,
+            _armed: Armed::new(),
+        }
     }
 }
 
@@ -472,15 +475,6 @@ impl Answer {
         }
         Self {
             result,
-            _armed: Armed::new(),
-        }
-    }
-
-    /// `-EIOCBQUEUED`.
-    #[inline]
-    fn promised() -> Self {
-        Self {
-            result: QUEUED,
             _armed: Armed::new(),
         }
     }

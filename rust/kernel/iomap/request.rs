@@ -39,8 +39,9 @@
 //! # Errors and context
 //!
 //! The submission and each bio may record an error; the first one counts, and [`Unique::result`]
-//! returns it. The result of an only bio is that of the request. An error does not end the request: all bios in flight do. A submission that asks
-//! [`Submitter::has_failed`] spares itself more of them.
+//! returns it. The result of an only bio is that of the request. An error does not end the request:
+//! all bios in flight do. A submission that asks [`Submitter::has_failed`] spares itself more of
+//! them.
 //!
 //! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]) to
 //! the work queue of the super block, whose worker runs [`Operations::punted`]. A request that its
@@ -48,68 +49,13 @@
 //!
 //! # Defining a kind of request
 //!
-//! 1. Implement [`Operations`] for a type that has no values. `Sealed` is what the completion needs
-//!    to know, such as the size.
-//! 2. Make a static [`Cache`], and call [`Cache::init`] once at boot.
-//! 3. Allocate the memory ([`Prepared::new`]), begin the submission with it ([`Submitter::new`]),
-//!    submit bios with [`Template::submit_next`], then [`Submitter::seal`] the request. Only the kind of
-//!    request that the exported end functions complete ([`Exported`]) can have bios.
-//!
-//! ```no_run
-//! use kernel::{
-//!     iomap::{
-//!         flags::EndIoFlags,
-//!         request::{Cache, Operations, Unique},
-//!     },
-//!     task::MaySleep,
-//! };
-//!
-//! /// Requests that nothing has to be done for but to complete them.
-//! enum Plain {}
-//!
-//! static CACHE: Cache<Plain> = Cache::new();
-//!
-//! impl Operations for Plain {
-//!     /// The size in bytes.
-//!     type Sealed = isize;
-//!
-//!     fn cache() -> &'static Cache<Self> {
-//!         &CACHE
-//!     }
-//!
-//!     fn ended(request: Unique<Self>) {
-//!         // Perhaps an interrupt: leave what failed to a worker.
-//!         if request.result().is_err() {
-//!             request.punt();
-//!         } else {
-//!             complete(request);
-//!         }
-//!     }
-//!
-//!     fn ioend_ended(request: Unique<Self>, _ctx: MaySleep) {
-//!         complete(request);
-//!     }
-//!
-//!     fn punted(request: Unique<Self>, _ctx: MaySleep) {
-//!         complete(request);
-//!     }
-//! }
-//!
-//! fn complete(request: Unique<Plain>) {
-//!     let error = request.result().err().map_or(0, Error::to_errno);
-//!     let (iocb, size, _memory) = request.into_parts();
-//!     let (iocb, error) = iocb.end_io(size, error, EndIoFlags::empty);
-//!     let result = if error == 0 { size } else { error as isize };
-//!     let mut iocb = iocb.end_dio();
-//!     iocb.advance_pos(result.max(0) as i64);
-//!     iocb.complete(result);
-//! }
-//! ```
+//! Implement [`Operations`], and make a static [`Cache`] and [`super::bio_set::BioSet`] for the
+//! memory. Only the kind that the exported end functions complete ([`Exported`]) can be counted, so
+//! there is one: `fs/iomap/direct_io/complete.rs`.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 //!
 //! [`Exported`]: super::bio::Exported
-//! [`Template::submit_next`]: super::bio::Template::submit_next
 
 use super::{
     handover::{
@@ -217,15 +163,10 @@ pub struct Cache<T: Operations> {
 // SAFETY: The pointer is written once, before any use; the cache itself is made for concurrent use.
 unsafe impl<T: Operations> Sync for Cache<T> {}
 
-impl<T: Operations> Default for Cache<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<T: Operations> Cache<T> {
     /// A cache that has no memory yet: allocation fails with `ENOMEM` until [`Cache::init`] was
     /// called.
+    #[expect(clippy::new_without_default)] // It is for statics.
     pub const fn new() -> Self {
         // INVARIANT: NULL.
         Self {
@@ -354,6 +295,7 @@ struct Counted<T: Operations> {
     // ORDERING: None needed: handing the request over publishes it.
     at_ioend: Atomic<bool>,
 }
+
 /// A pointer at a counted request.
 ///
 /// # Invariants
@@ -888,10 +830,8 @@ impl<T: Operations> Unique<T> {
         }
         // SAFETY: The request, which is not over before it is queued, keeps the file open.
         let inode = unsafe { Inode::from_raw(self.parts().0.inode().as_raw()) };
-        match inode.dio_done_wq() {
-            Some(queue) => queue.enqueue(Punted(self)),
-            None => workqueue::system().enqueue(Punted(self)),
-        }
+        let queue = inode.dio_done_wq();
+        queue.unwrap_or(workqueue::system()).enqueue(Punted(self));
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
