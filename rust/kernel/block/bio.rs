@@ -27,7 +27,10 @@
 
 use super::bdev::BlockDevice;
 use crate::{
-    alloc::flags::GFP_KERNEL,
+    alloc::{
+        flags::GFP_KERNEL,
+        Flags, //
+    },
     bindings,
     error::to_result,
     fs::inode::Inode,
@@ -253,44 +256,30 @@ impl Bio {
         }
     }
 
-    /// Wraps a new bio.
-    ///
-    /// # Safety
-    ///
-    /// `raw` must be a bio without pages that nobody else knows of.
-    #[inline]
-    pub(crate) unsafe fn from_raw(raw: NonNull<bindings::bio>) -> Self {
-        // INVARIANT: Required of the caller.
-        Self(raw)
-    }
-
     /// Allocates a bio with `vecs` segments for the operation and the flags in `opf` from `set`
     /// (`bio_alloc_bioset()`).
     ///
-    /// Waits for memory: when there is none, for the reserve of `set`, which other bios are given
-    /// back to. A task must therefore submit a bio before it allocates the next. Fails with
-    /// `ENOMEM` only if `set` was made without segments.
+    /// With `GFP_KERNEL` this waits for memory: when there is none, for the reserve of `set`, which
+    /// other bios are given back to. A task must therefore submit a bio before it allocates the next.
+    /// It fails then only if `set` was made without segments.
     ///
     /// # Safety
     ///
-    /// `set` must be valid until the bio is put.
+    /// `set` must be valid until the bio is put, and the context may sleep if `gfp` says so.
     #[doc(alias = "bio_alloc_bioset")]
     #[inline]
     pub(crate) unsafe fn alloc(
         bdev: &BlockDevice,
         vecs: u16,
         opf: u32,
+        gfp: Flags,
         set: *mut bindings::bio_set,
-        _ctx: MaySleep,
-    ) -> Result<Self> {
-        // SAFETY: The device and the bio set are valid, and the context may sleep.
-        let raw = unsafe {
-            bindings::bio_alloc_bioset(bdev.as_raw(), vecs, opf, GFP_KERNEL.as_raw(), set)
-        };
-        // An allocation that may block waits for the reserve of the bio set.
-        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
+    ) -> Option<Self> {
+        // SAFETY: The device is valid; the rest is required of the caller.
+        let raw =
+            unsafe { bindings::bio_alloc_bioset(bdev.as_raw(), vecs, opf, gfp.as_raw(), set) };
         // INVARIANT: A new bio has no pages.
-        Ok(Self(raw))
+        NonNull::new(raw).map(Self)
     }
 
     /// Fills the bio with as much of `memory` as fits, zero-copy (`bio_iov_iter_get_pages()`).

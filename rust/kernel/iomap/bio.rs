@@ -58,6 +58,7 @@ use super::{
     },
 };
 use crate::{
+    alloc::flags::GFP_KERNEL,
     bindings,
     block::bio::{
         free_integrity,
@@ -242,8 +243,9 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             };
             let opf = flags.into_raw() | op(write);
             // SAFETY: The bio set is that of the file system, which has a file open, or never
-            // destroyed.
-            let mut bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, set, ctx)? };
+            // destroyed. The context may sleep.
+            let bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, GFP_KERNEL, set) };
+            let mut bio = bio.ok_or(ENOMEM)?;
             let inode = span.place().inode();
             bio.set_crypt_ctx(inode, pos, ctx);
             bio.set_sector(span.sector(pos));
@@ -318,8 +320,9 @@ unsafe fn zeroes(
     }
     let vecs = Bio::zero_vecs(place.inode().block_size())?;
     let opf = (OpFlags::SYNC | OpFlags::IDLE).into_raw() | op(true);
-    // SAFETY: Required of the caller.
-    let mut bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, set, ctx)? };
+    // SAFETY: Required of the caller. The context may sleep.
+    let bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, GFP_KERNEL, set) };
+    let mut bio = bio.ok_or(ENOMEM)?;
     bio.set_crypt_ctx(place.inode(), pos, ctx);
     bio.set_sector(span.sector(pos));
     bio.zero(len)

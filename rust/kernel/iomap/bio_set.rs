@@ -83,10 +83,7 @@ use crate::{
     },
     types::Opaque, //
 };
-use core::{
-    marker::PhantomData,
-    ptr::NonNull, //
-};
+use core::marker::PhantomData;
 
 /// A request that can be given away with its bio: what is kept of it.
 pub trait GivenAway: Send + Sized + 'static {
@@ -220,18 +217,9 @@ impl<T: Operations> BioSet<T> {
             Some(_) => GFP_KERNEL,
             None => GFP_NOWAIT,
         };
-        // SAFETY: The device is valid, and so is the bio set, as its constructor requires. A new bio
-        // is empty.
-        let bio = unsafe {
-            let raw = bindings::bio_alloc_bioset(
-                span.bdev().as_raw(),
-                vecs,
-                flags.into_raw() | op(write),
-                gfp.as_raw(),
-                self.raw.get(),
-            );
-            NonNull::new(raw).map(|raw| Bio::from_raw(raw))
-        };
+        let opf = flags.into_raw() | op(write);
+        // SAFETY: The bio set is static, and in use as its constructor requires.
+        let bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, gfp, self.raw.get()) };
         let Some(mut bio) = bio else {
             return Err((iocb, EAGAIN));
         };
@@ -370,14 +358,10 @@ impl<T: Operations> Unsubmitted<T, ()> {
     fn submit_and_wait(self, ctx: MaySleep) -> (BusyIocb<()>, Result) {
         let pad = self.begin_handshake();
         let bio = self.bio.as_raw();
-        // SAFETY: The handshake is written. The bio leaves the front pad to us when it has ended.
-        let handshake = unsafe {
-            Self::send(self.bio, end_awaited::<T>, ctx);
-            &(*pad).handshake
-        };
-        wait(handshake, ctx);
-        // SAFETY: The bio has ended, and belongs to us.
+        // SAFETY: The handshake is written. The bio is ours again once it has ended.
         let result = unsafe {
+            Self::send(self.bio, end_awaited::<T>, ctx);
+            wait(&(*pad).handshake, ctx);
             let result = bio::result(bio);
             bio::put_with_pages(bio, (*pad).head.pages);
             result

@@ -37,10 +37,14 @@ use super::{
 };
 use crate::{
     bindings,
-    block::bio::{
-        Bio,
-        Filled,
-        OpFlags, //
+    block::{
+        bdev::BlockDevice,
+        bio::{
+            op,
+            Bio,
+            Filled,
+            OpFlags, //
+        },
     },
     fs::inode::Inode,
     iov::IovIter,
@@ -210,13 +214,12 @@ impl Memory {
     }
 }
 
-/// A bio that will not be submitted, so that it needs no device.
-fn new_bio(bdev: *mut bindings::block_device, op: u32, set: *mut bindings::bio_set) -> Result<Bio> {
-    // SAFETY: The callers keep the device and the set, and nobody else knows of a new bio.
-    unsafe {
-        let raw = bindings::bio_alloc_bioset(bdev, 1, op, GFP_KERNEL.as_raw(), set);
-        Ok(Bio::from_raw(NonNull::new(raw).ok_or(ENOMEM)?))
-    }
+/// A bio that will not be submitted.
+#[cfg(not(CONFIG_BLK_CGROUP))]
+fn new_bio(bdev: &BlockDevice, write: bool) -> Result<Bio> {
+    let set = &raw mut bindings::fs_bio_set;
+    // SAFETY: This bio set is never destroyed, and the context may sleep.
+    unsafe { Bio::alloc(bdev, 1, op(write), GFP_KERNEL, set) }.ok_or(ENOMEM)
 }
 
 /// How often a file system was called, and the device of its mappings; without one they are inline.
@@ -322,6 +325,11 @@ impl Disk {
             (*disk.queue.get()).limits.logical_block_size = 512;
         }
         Ok(disk)
+    }
+
+    fn bdev(&self) -> &BlockDevice {
+        // SAFETY: It lives as long as the disk.
+        unsafe { BlockDevice::from_raw(self.bdev.get()) }
     }
 }
 
@@ -467,12 +475,13 @@ mod cases {
     }
 
     /// A bio that is filled with zeroes has to have the segments for them.
+    #[cfg(not(CONFIG_BLK_CGROUP))]
     #[test]
     fn zeroes_fit_their_bio() -> Result {
         assert_eq!(Bio::zero_vecs(u32::MAX).err(), Some(EINVAL));
         assert_eq!(Bio::zero_vecs(0)?, 1);
-        let set = &raw mut bindings::fs_bio_set;
-        let bio = || new_bio(ptr::null_mut(), bindings::req_op_REQ_OP_WRITE, set);
+        let disk = Disk::new()?;
+        let bio = || new_bio(disk.bdev(), true);
         assert_eq!(bio()?.zero(512)?.size(), 512);
         assert_eq!(bio()?.zero(u32::MAX).err(), Some(EINVAL));
         Ok(())
@@ -483,7 +492,7 @@ mod cases {
     #[test]
     fn bios_are_protected_once() -> Result {
         let disk = Disk::new()?;
-        for op in [bindings::req_op_REQ_OP_READ, bindings::req_op_REQ_OP_WRITE] {
+        for write in [false, true] {
             // SAFETY: Nobody else knows of the disk.
             unsafe {
                 (*disk.queue.get()).limits.integrity = bindings::blk_integrity {
@@ -494,8 +503,7 @@ mod cases {
                     ..pin_init::zeroed()
                 };
             }
-            let set = &raw mut bindings::fs_bio_set;
-            let mut bio = new_bio(disk.bdev.get(), op, set)?.zero(512)?;
+            let mut bio = new_bio(disk.bdev(), write)?.zero(512)?;
             // SAFETY: The bio is ours.
             let data = |bio: &Filled| unsafe { (*bio.as_raw()).bi_integrity };
             bio.protect(ctx());
