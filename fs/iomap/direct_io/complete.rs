@@ -152,7 +152,7 @@ pub(crate) fn answer(mut request: Unique<Dio>, ctx: MaySleep) -> Answer {
 }
 
 /// As [`answer`], for requests that are rare.
-#[cold]
+#[inline(always)]
 pub(crate) fn answer_rare(request: Unique<Dio>, ctx: MaySleep) -> Answer {
     let (iocb, ret) = complete_rare(request, By::Submitter(ctx));
     iocb.answer(ret)
