@@ -14,13 +14,13 @@
 //!
 //! One file holds one C object:
 //!
-//! * [`bio`]: the bios of a request of several; [`bio_set`]: a bio and the request header in front
-//!   of it as one allocation (front pad).
+//! * [`bio`]: the bios of a request of several; [`bio_set`]: a bio with the request in front of it
+//!   as one allocation (front pad).
 //! * [`flags`]: the flag words, each its own type because their bits overlap.
 //! * [`iter`]: the mapping iterator and what one mapping allows.
 //! * [`kiocb`]: the caller's I/O control block.
 //! * [`ops`]: the callbacks a file system hands in.
-//! * [`request`]: the owner of a request of several bios, and its completion.
+//! * [`request`]: the memory of a request, and who owns it.
 //! * [`trace`]: the tracepoints of the direct I/O path.
 //!
 //! General parts lie where other subsystems look for them: bios, block devices and plugs in
@@ -81,11 +81,11 @@
 //!    [`Kiocb::invalidate_pages`]), and count the request ([`kiocb::NewIocb::begin_dio`]).
 //!    The types require that the count is given back.
 //! 3. Ask for the first mapping. If one bio can take all of the request, use a
-//!    [`bio_set::BioSet`]: [`alloc()`](bio_set::BioSet::alloc), `pin()`, and
-//!    `submit()` or `start()`.
+//!    [`bio_set::BioSet`]: [`fill()`](bio_set::BioSet::fill), and `submit()` or `start()`.
 //! 4. Otherwise allocate the memory that the bios of the request share ([`request::Prepared::new`]),
-//!    begin the submission with it ([`request::Submitter::new`]), which then owns the kiocb, and
-//!    walk. For each mapping with blocks make a [`bio::Template`], and build and submit the bios.
+//!    begin the submission with it ([`request::Submitter::new`]), which then owns the kiocb and
+//!    the memory, and walk. For each mapping with blocks make a [`bio::Template`], which builds and
+//!    submits the bios.
 //! 5. End the submission with [`request::Submitter::seal`] or, to wait for the bios,
 //!    [`request::Submitter::wait`]. They return a [`request::Unique`] if the caller has to complete
 //!    the request; otherwise the last bio does, by [`request::Operations`].
