@@ -109,8 +109,8 @@ class Apply(Place):
         self.says("error: tree/Makefile is missing: tree is no kernel source tree", "apply")
 
     def test_error_in_the_middle(self) -> None:
-        self.write({"tree/samples": "a file, but ours is to be a folder", "ours/samples/rust/c": ""})
-        self.says("error: .*tree/samples.*", "apply")
+        self.write({"tree/Documentation": "a file, but ours is to be a folder", "ours/Documentation/rust/c": ""})
+        self.says("error: .*tree/Documentation.*", "apply")
 
     def test_changed_since(self) -> None:
         self.says(".*applied.*", "apply")
@@ -141,8 +141,8 @@ class Apply(Place):
 
     def test_try(self) -> None:
         self.says(".* 2 patches apply to tree", "try")
-        self.write({"ours/samples/d": ""})
-        self.says("error: samples/d is a new file that no patch names in its line 'New files:'; nothing was changed",
+        self.write({"ours/rust/d": ""})
+        self.says("error: rust/d is a new file that no patch names in its line 'New files:'; nothing was changed",
                   "try")
         self.write({"tree/fs/a": TEXT.replace("one", "eins")})
         self.says("error: ours/patches/1-a.patch does not apply to tree/fs/a; nothing was changed", "try")
