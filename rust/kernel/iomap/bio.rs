@@ -94,10 +94,6 @@ pub struct Template<'r, 'd, T: Exported> {
     pos: i64,
     /// Bytes of data that are left.
     left: usize,
-    /// Bytes of data that were submitted.
-    submitted: usize,
-    /// The bio set of the file system, or `fs_bio_set`.
-    set: *mut bindings::bio_set,
     /// The flags of bios of data. Bios of zeroes have their own.
     flags: OpFlags,
     ctx: MaySleep,
@@ -121,19 +117,13 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         {
             return Err(EINVAL);
         }
-        let set = match iocb.ops().bio_set() {
-            Some(set) => set.as_ptr(),
-            None => &raw mut bindings::fs_bio_set,
-        };
         // CAST: Widening, and back a value that is no more than a `usize`.
         let left = core::cmp::min(span.len(), request.memory().len() as u64) as usize;
         Ok(Self {
             pos: place.pos(),
             left,
-            submitted: 0,
             request,
             span,
-            set,
             flags,
             ctx,
         })
@@ -148,7 +138,8 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
     /// Bytes of data that were submitted.
     #[inline]
     pub fn submitted(&self) -> usize {
-        self.submitted
+        // CAST: All of the memory at most.
+        self.pos.wrapping_sub(self.span.place().pos()) as usize
     }
 
     /// Where the next bio begins in the file, in bytes.
@@ -203,7 +194,6 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         // CAST: Widening.
         self.pos = pos.wrapping_add(i64::from(bytes));
         self.left = self.left.wrapping_sub(bytes as usize);
-        self.submitted = self.submitted.wrapping_add(bytes as usize);
         if !self.is_over() {
             // Only a request of a single bio can be polled.
             self.request.iocb().stop_polling();
@@ -220,11 +210,11 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             span,
             pos,
             left,
-            set,
             flags,
             ctx,
             ..
         } = *self;
+        let set = bio_set(self.request);
         let buffers = self.request.buffers();
         // Of the memory as well.
         let write = span.place().is_write();
@@ -292,24 +282,26 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         if len == 0 {
             return Ok(());
         }
-        let set = self.set;
-        // SAFETY: The bio set is that of the file system, which has a file open, or never destroyed.
-        let bio = unsafe { zeroes(self.span, set, pos, len, self.ctx)? };
+        let bio = zeroes(self.request, self.span, pos, len, self.ctx)?;
         submit_bio(self.request, self.span.place(), bio, pos);
         Ok(())
     }
 }
 
-/// Builds a bio of `set` that writes `len` bytes of zeroes, less than a block, at byte `pos` of the
-/// file.
-///
-/// # Safety
-///
-/// `set` must be valid until the bio is put.
+/// The bio set that the bios of a request are from: that of the file system, or `fs_bio_set`.
+#[inline]
+fn bio_set<T: Exported>(request: &Submitter<'_, T>) -> *mut bindings::bio_set {
+    match request.iocb().ops().bio_set() {
+        Some(set) => set.as_ptr(),
+        None => &raw mut bindings::fs_bio_set,
+    }
+}
+
+/// Builds a bio that writes `len` bytes of zeroes, less than a block, at byte `pos` of the file.
 #[cold]
-unsafe fn zeroes(
+fn zeroes<T: Exported>(
+    request: &Submitter<'_, T>,
     span: Span<'_>,
-    set: *mut bindings::bio_set,
     pos: i64,
     len: u32,
     ctx: MaySleep,
@@ -320,7 +312,9 @@ unsafe fn zeroes(
     }
     let vecs = Bio::zero_vecs(place.inode().block_size())?;
     let opf = (OpFlags::SYNC | OpFlags::IDLE).into_raw() | op(true);
-    // SAFETY: Required of the caller. The context may sleep.
+    let set = bio_set(request);
+    // SAFETY: The bio set is that of the file system, which has a file open, or never destroyed. The
+    // context may sleep.
     let bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, GFP_KERNEL, set) };
     let mut bio = bio.ok_or(ENOMEM)?;
     bio.set_crypt_ctx(place.inode(), pos, ctx);

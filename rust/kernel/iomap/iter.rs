@@ -577,13 +577,23 @@ impl<'m> Extent<'m> {
         self.place.has_source()
     }
 
+    /// The number of bytes from the position that the mapping covers, whatever its source is.
+    #[inline(always)]
+    fn covered(&self) -> u64 {
+        // OVERFLOW: By the invariants the mapping covers the position.
+        let length = self.place.fields().iomap.length;
+        length.wrapping_sub(self.place.before())
+    }
+
     /// What the mapping covers of the range that is left.
     ///
     /// Fails with `EINVAL` if that is not aligned to the logical blocks of the device or, with
     /// `fs_blocks`, to the blocks of the file system.
     #[inline(always)]
     pub fn span(self, fs_blocks: bool) -> Result<Span<'m>> {
-        self.checked(self.place.length(), fs_blocks)
+        // The source may end before the position, and then its length says nothing.
+        let len = core::cmp::min(self.place.length(), self.covered());
+        self.checked(len, fs_blocks)
     }
 
     /// All of the range that is left, whatever the source of the mapping is.
@@ -592,9 +602,7 @@ impl<'m> Extent<'m> {
     #[inline(always)]
     pub fn whole(self, fs_blocks: bool) -> Result<Whole<'m>> {
         let len = self.place.remaining();
-        let map = &self.place.fields().iomap;
-        // OVERFLOW: By the invariants the mapping covers the position.
-        if map.length.wrapping_sub(self.place.before()) < len {
+        if self.covered() < len {
             return Err(ENOTBLK);
         }
         // INVARIANT: Checked just now.

@@ -445,7 +445,7 @@ impl Queued {
     pub fn answer(self) -> Answer {
         Answer {
             result: QUEUED,
-            _armed: Armed::new(),
+            armed: Armed::new(),
         }
     }
 }
@@ -457,7 +457,7 @@ impl Queued {
 #[must_use = "a dropped request is never completed"]
 pub struct Answer {
     result: isize,
-    _armed: Armed,
+    armed: Armed,
 }
 
 /// The return value that promises a call of `ki_complete()`.
@@ -475,7 +475,7 @@ impl Answer {
         }
         Self {
             result,
-            _armed: Armed::new(),
+            armed: Armed::new(),
         }
     }
 
@@ -489,7 +489,8 @@ impl Answer {
     /// The value to return to C: bytes, a negative errno, or `-EIOCBQUEUED`.
     #[inline]
     pub fn into_raw(self) -> isize {
-        ManuallyDrop::new(self).result
+        self.armed.defuse();
+        self.result
     }
 }
 

@@ -230,6 +230,8 @@ struct FileSystem {
     bdev: Option<NonNull<bindings::block_device>>,
     /// Bytes from the position to the mapping.
     gap: i64,
+    /// The current data is in another mapping, which ends before the position.
+    stale_source: bool,
 }
 
 impl FileSystem {
@@ -253,7 +255,7 @@ unsafe extern "C" fn begin(
     _len: bindings::loff_t,
     _flags: c_uint,
     map: *mut bindings::iomap,
-    _srcmap: *mut bindings::iomap,
+    srcmap: *mut bindings::iomap,
 ) -> c_int {
     // SAFETY: So it is in these tests; the mapping is to be filled in.
     unsafe {
@@ -264,6 +266,10 @@ unsafe extern "C" fn begin(
         if let Some(bdev) = fs.bdev {
             (*map).type_ = bindings::IOMAP_MAPPED as u16;
             (*map).bdev = bdev.as_ptr();
+            if fs.stale_source {
+                (*srcmap).type_ = bindings::IOMAP_MAPPED as u16;
+                (*srcmap).length = 512;
+            }
         } else {
             (*map).type_ = bindings::IOMAP_INLINE as u16;
             (*map).inline_data = map.cast();
@@ -591,13 +597,18 @@ mod cases {
             ..FileSystem::default()
         };
         let (mut source, mut target) = (Memory::new(0, 8192)?, Memory::new(0, 8192)?);
+        let mut another = Memory::new(0, 8192)?;
         let memory = source.iter(bindings::ITER_SOURCE);
-        let (own, other) = (iocb(DioOps::none())?, start()?);
+        let own = iocb(DioOps::none())?;
+        let other = submitter(
+            iocb(DioOps::none())?,
+            another.iter(bindings::ITER_SOURCE),
+        )?;
         // SAFETY: All of these live to the end of the test.
         let inode = unsafe { Inode::from_raw((*(*own.as_raw()).ki_filp).f_inode) };
         // SAFETY: As above.
         let ops = |fs: &mut FileSystem| unsafe {
-            MapOps::from_raw(&ops, inode, ptr::from_mut(fs).cast(), 0, &memory)
+            MapOps::from_raw(&ops, inode, ptr::from_mut(fs).cast(), 4096, &memory)
         };
 
         for gap in [1, -4096] {
@@ -609,6 +620,17 @@ mod cases {
             })?;
         }
         fs.gap = 0;
+
+        fs.stale_source = true;
+        Iter::over(ops(&mut fs), BeginFlags::DIRECT, |iter| {
+            assert!(iter.begin(ctx())?);
+            let Mapping::Mapped(extent) = iter.mapping() else {
+                return Err(EINVAL);
+            };
+            assert_eq!(extent.span(false)?.len(), 4096);
+            Ok(())
+        })?;
+        fs.stale_source = false;
 
         let (own, other) = Iter::over(ops(&mut fs), BeginFlags::DIRECT, |iter| {
             assert!(iter.begin(ctx())?);

@@ -59,7 +59,7 @@ pub fn exchange<T: Operations>(a: &mut Unsubmitted<T, DioOps>, b: &mut Unsubmitt
 
 /// Other code cannot change what the bios of a mapping have in common.
 pub fn elsewhere<T: Exported>(bios: &mut Template<'_, '_, T>) {
-    bios.set = core::ptr::null_mut(); //~ E0616 set
+    bios.left = usize::MAX; //~ E0616 left
 }
 
 /// Other code cannot change the callbacks of a request.
