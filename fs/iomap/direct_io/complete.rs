@@ -34,7 +34,6 @@ use kernel::{
         ops::DioOps,
         request::{
             Cache,
-            Memory,
             Operations,
             Unique, //
         },
@@ -58,47 +57,6 @@ enum By {
     LastBio,
 }
 
-/// What the completion needs of a request.
-struct Done {
-    iocb: BusyIocb<DioOps>,
-    dio: Dio,
-    /// What has happened to the caller's pages.
-    pages: Pages,
-    /// A worker for ioends has ended the last bio.
-    at_ioend: bool,
-    /// Its memory, if it had bios.
-    memory: Option<Memory<Dio>>,
-}
-
-impl From<Unique<Dio>> for Done {
-    #[inline(always)]
-    fn from(request: Unique<Dio>) -> Self {
-        let (pages, at_ioend) = (request.pages(), request.at_ioend());
-        let (iocb, dio, memory) = request.into_parts();
-        Self {
-            iocb,
-            dio,
-            pages,
-            at_ioend,
-            memory: Some(memory),
-        }
-    }
-}
-
-impl Done {
-    /// A simple read, whose bio was put.
-    #[inline(always)]
-    fn simple_read(iocb: BusyIocb<()>, read: SimpleRead) -> Self {
-        Self {
-            iocb: iocb.without_callbacks(),
-            dio: read.into(),
-            pages: Pages::LeftAlone,
-            at_ioend: false,
-            memory: None,
-        }
-    }
-}
-
 /// The last bio of an asynchronous request has ended (`iomap_dio_done()`). Any context.
 #[doc(alias = "iomap_dio_done")]
 #[inline(always)]
@@ -108,7 +66,7 @@ fn done(mut request: Unique<Dio>) {
     if failed || dio.work().is_empty() {
         let more = decide::work_at_end(dio.is_write(), failed, || iocb.has_cached_pages());
         if more.is_empty() {
-            let (iocb, ret) = complete(request.into(), Ok(()), By::LastBio);
+            let (iocb, ret) = complete_request(request, Ok(()), By::LastBio);
             return iocb.complete(ret);
         }
         dio.add_work(more);
@@ -145,7 +103,7 @@ fn complete_work(request: Unique<Dio>, ctx: MaySleep) {
 #[inline(always)]
 pub(crate) fn answer(mut request: Unique<Dio>, ctx: MaySleep) -> Answer {
     if let (Ok(()), Kind::Direct) = (request.result(), &request.parts().1.kind) {
-        let (iocb, ret) = complete(request.into(), Ok(()), By::Submitter(ctx));
+        let (iocb, ret) = complete_request(request, Ok(()), By::Submitter(ctx));
         return iocb.answer(ret);
     }
     answer_rare(request, ctx)
@@ -170,53 +128,71 @@ pub(crate) fn answer_simple(
     if let Err(error) = result {
         return fail_simple(read, iocb, error, ctx);
     }
-    let done = Done::simple_read(iocb, read);
-    let (iocb, ret) = complete(done, Ok(()), By::Submitter(ctx));
+    let (iocb, ret) = complete_simple(iocb, read, Ok(()), By::Submitter(ctx));
     iocb.answer(ret)
 }
 
 /// As [`answer_simple`], with an error.
 #[cold]
 fn fail_simple(read: SimpleRead, iocb: BusyIocb<()>, error: Error, ctx: MaySleep) -> Answer {
-    let done = Done::simple_read(iocb, read);
-    let (iocb, ret) = complete(done, Err(error), By::Submitter(ctx));
+    let (iocb, ret) = complete_simple(iocb, read, Err(error), By::Submitter(ctx));
     iocb.answer(ret)
 }
 
 /// As [`answer`], for a request to or from `memory` without bios.
 #[inline(always)]
 pub(crate) fn answer_without_bios(
-    dio: Dio,
     iocb: BusyIocb<DioOps>,
+    dio: &Dio,
     memory: &IovIter<'_>,
     result: Result,
     ctx: MaySleep,
 ) -> Answer {
-    let done = Done {
-        iocb,
-        dio,
-        pages: Pages::of(memory),
-        at_ioend: false,
-        memory: None,
-    };
-    let (iocb, ret) = complete(done, result, By::Submitter(ctx));
+    let told = || (Pages::of(memory), false);
+    let (iocb, ret) = complete(iocb, dio, result, By::Submitter(ctx), told);
     iocb.answer(ret)
 }
 
-/// [`complete`], for requests that are rare.
+/// [`complete_request`], for requests that are rare.
 #[inline(never)]
 fn complete_rare(request: Unique<Dio>, by: By) -> (DoneIocb, isize) {
     let result = request.result();
-    complete(request.into(), result, by)
+    complete_request(request, result, by)
+}
+
+/// Completes a request, and frees it.
+#[inline(always)]
+fn complete_request(request: Unique<Dio>, result: Result, by: By) -> (DoneIocb, isize) {
+    let (iocb, dio) = request.into_parts();
+    let told = || (dio.pages(), dio.at_ioend());
+    complete(iocb, &dio, result, by, told)
+}
+
+/// Completes a simple read, whose bio was put.
+#[inline(always)]
+fn complete_simple(
+    iocb: BusyIocb<()>,
+    read: SimpleRead,
+    result: Result,
+    by: By,
+) -> (DoneIocb, isize) {
+    let told = || (Pages::LeftAlone, false);
+    complete(iocb.without_callbacks(), &read.into(), result, by, told)
 }
 
 /// Completes a request (`iomap_dio_complete()`). Returns its kiocb, and what its caller gets.
 ///
-/// `result` is the first error of its bios or of its submission.
+/// `result` is the first error of its bios or of its submission. `told` says what has happened to the
+/// caller's pages, and whether a worker for ioends has ended the last bio.
 #[doc(alias = "iomap_dio_complete")]
 #[inline(always)]
-fn complete(done: Done, result: Result, by: By) -> (DoneIocb, isize) {
-    let Done { mut iocb, dio, .. } = done;
+fn complete(
+    mut iocb: BusyIocb<DioOps>,
+    dio: &Dio,
+    result: Result,
+    by: By,
+    told: impl FnOnce() -> (Pages, bool),
+) -> (DoneIocb, isize) {
     let (ctx, invalidate) = match by {
         By::Submitter(ctx) | By::Worker(ctx) => (Some(ctx), true),
         By::Ioend(ctx) => (Some(ctx), false),
@@ -228,6 +204,7 @@ fn complete(done: Done, result: Result, by: By) -> (DoneIocb, isize) {
         iocb.clear_polled_bio();
     }
     let (pos, size, write) = (iocb.ki_pos(), dio.size, dio.is_write());
+    let (clamped, sync) = (dio.is_clamped(), dio.work().has(CompWork::SYNC));
     let error = match result {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
@@ -235,20 +212,22 @@ fn complete(done: Done, result: Result, by: By) -> (DoneIocb, isize) {
 
     // `->end_io` converts unwritten blocks.
     let (iocb, fs_error) = iocb.end_io(size, error, || {
+        let (pages, at_ioend) = told();
         let flags = dio
-            .end_io_flags(done.pages)
+            .end_io_flags(pages)
             .with_if(write && !invalidate, EndIoFlags::NO_INVALIDATE);
-        if done.at_ioend {
+        if at_ioend {
             flags.without(EndIoFlags::COMP_WORK)
         } else {
             flags
         }
     });
-    let mut ret = dio.ret;
-    if fs_error != 0 {
+    let mut ret = match fs_error {
+        0 if clamped => decide::clamp_read(pos, size, dio.i_size),
+        0 => size,
         // CAST: An errno fits.
-        ret = fs_error as isize;
-    }
+        error => error as isize,
+    };
 
     if let Some(ctx) = ctx {
         if error != 0 && decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
@@ -263,7 +242,6 @@ fn complete(done: Done, result: Result, by: By) -> (DoneIocb, isize) {
             iocb.invalidate_written(size as usize, ctx);
         }
     }
-    drop(done.memory);
 
     // The flush must come after `inode_dio_end()`: `fsync()` may need `i_rwsem`, and its holder may
     // be waiting in `inode_dio_wait()`.
@@ -271,7 +249,7 @@ fn complete(done: Done, result: Result, by: By) -> (DoneIocb, isize) {
     if ret > 0 {
         // CAST: `isize` is at most 64 bits wide.
         iocb.advance_pos(ret as i64);
-        if let (true, Some(ctx)) = (dio.work().has(CompWork::SYNC), ctx) {
+        if let (true, Some(ctx)) = (sync, ctx) {
             ret = match iocb.sync_written(ret, ctx) {
                 Ok(ret) => ret,
                 // CAST: An errno fits.
@@ -288,8 +266,6 @@ fn complete(done: Done, result: Result, by: By) -> (DoneIocb, isize) {
 }
 
 impl Operations for Dio {
-    type Sealed = Self;
-
     #[inline]
     fn cache() -> &'static Cache<Self> {
         &super::REQUESTS
@@ -315,8 +291,7 @@ impl GivenAway for SimpleRead {
 
     #[inline(always)]
     fn went_well(self, iocb: BusyIocb<()>) {
-        let done = Done::simple_read(iocb, self);
-        let (iocb, ret) = complete(done, Ok(()), By::LastBio);
+        let (iocb, ret) = complete_simple(iocb, self, Ok(()), By::LastBio);
         iocb.complete(ret);
     }
 

@@ -110,83 +110,22 @@ impl CompWork {
     }
 }
 
-/// What is done to make a write stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// The write need not be stable.
-    NotNeeded,
-    /// `O_DSYNC`, and every bio so far was written through: no flush is needed.
-    WrittenThrough,
-    /// The completion flushes.
-    Flush,
-}
-
-impl Durability {
-    /// The state that a stable write begins with. Only data can be written through: with `full`
-    /// (`O_SYNC`) the metadata have to be stable as well, so the completion flushes.
-    #[inline]
-    pub(crate) fn asked(full: bool) -> Self {
-        if full {
-            Self::Flush
-        } else {
-            Self::WrittenThrough
-        }
-    }
-}
-
-/// The state of blocks that a write goes to, as the file system describes them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
-    /// The blocks are allocated, and read as zeroes.
-    pub(crate) unwritten: bool,
-    /// The blocks were newly allocated.
-    pub(crate) new: bool,
-    /// The blocks are shared with another file.
-    pub(crate) shared: bool,
-    /// Metadata must be stable before the data counts as stable.
-    pub(crate) dirty: bool,
-}
-
-/// What a write to one mapping requires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WritePlan {
-    /// The completion work because of this mapping.
-    pub(crate) work: CompWork,
-    /// The bios are written through (`REQ_FUA`).
-    pub(crate) fua: bool,
-    /// The durability of the request once these bios are submitted.
-    pub(crate) durability: Durability,
-}
-
-/// Plans the write to one mapping, for a request whose bios so far have this `durability`.
+/// Whether the bios of a write for one mapping, which causes this completion `work`, are written
+/// through (`REQ_FUA`).
 ///
-/// `writes_through` tells whether a write with `REQ_FUA` reaches the media of the device. It is
-/// called only if the answer matters.
+/// `through` says that the data has to be stable, and that every bio so far was written through.
+/// `dirty` says that metadata must be stable before the data counts as stable. `device` tells whether
+/// a write with `REQ_FUA` reaches the media. It is called only if the answer matters.
 #[inline(always)]
-pub(crate) fn plan_write(
-    target: &Target,
-    durability: Durability,
-    writes_through: impl FnOnce() -> bool,
-) -> WritePlan {
-    let work = CompWork::NONE
-        .with_if(target.unwritten, CompWork::UNWRITTEN)
-        .with_if(target.shared, CompWork::COW)
-        .with_if(target.new, CompWork::NEW);
-
+pub(crate) fn writes_through(
+    work: CompWork,
+    through: bool,
+    dirty: bool,
+    device: impl FnOnce() -> bool,
+) -> bool {
     // FUA saves the flush only if the whole request consists of pure overwrites. The first other
     // write makes a flush necessary, so the rest of the request does without FUA.
-    let through = durability == Durability::WrittenThrough;
-    let fua = through && work.is_empty() && !target.dirty && writes_through();
-
-    WritePlan {
-        work,
-        fua,
-        durability: if through && !fua {
-            Durability::Flush
-        } else {
-            durability
-        },
-    }
+    through && work.is_empty() && !dirty && device()
 }
 
 /// Whether the rest of the last block has to be zeroed after the data.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A request, as its completion knows it.
+//! The description of a request.
 //!
 //! ```text
 //!  SimpleRead  ---+--> completed where its bio ends
@@ -25,10 +25,24 @@
 
 #![forbid(unsafe_code)]
 
-use super::decide::CompWork;
+use super::decide::{
+    self,
+    CompWork, //
+};
 use kernel::{
-    block::bio::Pages,
-    iomap::flags::EndIoFlags, //
+    block::bio::{
+        OpFlags,
+        Pages, //
+    },
+    iomap::{
+        flags::{
+            CallerFlags,
+            EndIoFlags,
+            MapFlags, //
+        },
+        iter::Extent,
+        ops::MapOps, //
+    },
 };
 
 /// The direction of a request.
@@ -43,21 +57,29 @@ pub(crate) enum Direction {
     },
 }
 
-/// A request whose submission is over (`struct iomap_dio`).
+/// A request (`struct iomap_dio`).
 #[doc(alias = "iomap_dio")]
 pub(crate) struct Dio {
     /// Bytes that were submitted, zeroed or copied, successfully or not.
     pub(crate) size: isize,
-    /// The result in case of success: `size`, for a read clamped to the end of the file.
-    pub(crate) ret: isize,
-    /// Bytes of an earlier part of the request.
+    /// The file size, sampled once: a read is clamped to it.
+    pub(crate) i_size: i64,
+    /// Bytes of an earlier part of the request, which count in its result.
     pub(crate) done_before: usize,
-    /// Each bio was aligned to the blocks of the file system.
-    pub(crate) fsblock_aligned: bool,
+    /// What the caller asks for.
+    pub(crate) flags: CallerFlags,
     /// The direction.
     pub(crate) direction: Direction,
     /// How it completes.
     pub(crate) kind: Kind,
+}
+
+/// What the bios for one mapping require.
+pub(crate) struct Plan {
+    /// Their flags.
+    pub(crate) flags: OpFlags,
+    /// The completion work because of them.
+    pub(crate) work: CompWork,
 }
 
 /// How a request completes.
@@ -85,9 +107,9 @@ impl From<SimpleRead> for Dio {
         let size = read.size as isize;
         Self {
             size,
-            ret: size,
+            i_size: 0,
             done_before: 0,
-            fsblock_aligned: false,
+            flags: CallerFlags::empty(),
             direction: Direction::Read,
             kind: Kind::SimpleRead,
         }
@@ -109,6 +131,23 @@ impl Kind {
 }
 
 impl Dio {
+    /// A request of which nothing was submitted, without completion work so far.
+    #[inline(always)]
+    pub(crate) fn new(ops: &MapOps<'_>, flags: CallerFlags, done_before: usize) -> Self {
+        Self {
+            size: 0,
+            i_size: ops.inode().size(),
+            done_before,
+            flags,
+            direction: if ops.is_write() {
+                Direction::Write { through: false }
+            } else {
+                Direction::Read
+            },
+            kind: Kind::Direct,
+        }
+    }
+
     /// Whether the request writes to the device.
     #[inline]
     pub(crate) fn is_write(&self) -> bool {
@@ -124,7 +163,51 @@ impl Dio {
         }
     }
 
-    /// Adds completion work that has come up since the submission.
+    /// Whether its result is clamped to the end of the file. A simple read does not reach that.
+    #[inline]
+    pub(crate) fn is_clamped(&self) -> bool {
+        !self.is_write() && !matches!(self.kind, Kind::SimpleRead)
+    }
+
+    /// Plans the bios for one mapping.
+    #[inline(always)]
+    pub(crate) fn plan(&self, extent: Extent<'_>, unwritten: bool) -> Plan {
+        let flags = extent.flags();
+        let ordinary = Plan {
+            flags: OpFlags::SYNC | OpFlags::IDLE,
+            work: CompWork::NONE,
+        };
+        let special = MapFlags::NEW | MapFlags::SHARED | MapFlags::ATOMIC_BIO;
+        let through = match self.direction {
+            Direction::Write { through } if unwritten || through || flags.has(special) => through,
+            Direction::Read | Direction::Write { .. } => return ordinary,
+        };
+        let work = CompWork::NONE
+            .with_if(unwritten, CompWork::UNWRITTEN)
+            .with_if(flags.has(MapFlags::SHARED), CompWork::COW)
+            .with_if(flags.has(MapFlags::NEW), CompWork::NEW);
+        let (dirty, bdev) = (flags.has(MapFlags::DIRTY), extent.bdev());
+        let fua = decide::writes_through(work, through, dirty, || {
+            !bdev.has_write_cache() || bdev.has_fua()
+        });
+        Plan {
+            flags: ordinary
+                .flags
+                .with_if(flags.has(MapFlags::ATOMIC_BIO), OpFlags::ATOMIC)
+                .with_if(fua, OpFlags::FUA),
+            work: work.with_if(through && !fua, CompWork::SYNC),
+        }
+    }
+
+    /// Notes whether bios of this plan are written through.
+    #[inline]
+    pub(crate) fn set_through(&mut self, plan: &Plan) {
+        if let Direction::Write { through } = &mut self.direction {
+            *through = plan.flags.has(OpFlags::FUA);
+        }
+    }
+
+    /// Adds completion work.
     ///
     /// A simple read has no place for it: what it has to do in process context is to report an error.
     #[inline]
@@ -152,7 +235,10 @@ impl Dio {
             }
         };
         let flags = flags
-            .with_if(self.fsblock_aligned, EndIoFlags::FSBLOCK_ALIGNED)
+            .with_if(
+                self.flags.has(CallerFlags::FSBLOCK_ALIGNED),
+                EndIoFlags::FSBLOCK_ALIGNED,
+            )
             .with_if(bounced, EndIoFlags::BOUNCE);
         let work = self.work();
         if work.is_empty() {

@@ -13,15 +13,13 @@ use super::{
     complete,
     decide::{
         self,
-        CompWork,
-        Durability, //
+        CompWork, //
     },
     dio::{
         Dio,
         Kind,
         SimpleRead, //
     },
-    submit::Request,
     SINGLES, //
 };
 use kernel::{
@@ -58,41 +56,6 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// What the mapping makes of a request.
-struct Plan {
-    flags: OpFlags,
-    work: CompWork,
-}
-
-impl Plan {
-    /// The plan for a request without special needs.
-    #[inline(always)]
-    fn new(request: &Request<'_>) -> Self {
-        Self {
-            flags: OpFlags::SYNC | OpFlags::IDLE,
-            work: request.work,
-        }
-    }
-
-    /// The plan for any other request.
-    #[inline(always)]
-    fn special(request: &Request<'_>, extent: Extent<'_>, unwritten: bool) -> Self {
-        let ordinary = Self::new(request);
-        if !request.is_write() {
-            return ordinary;
-        }
-        let plan = request.plan_write(extent, unwritten);
-        let flush = plan.durability == Durability::Flush;
-        Self {
-            flags: ordinary
-                .flags
-                .with_if(extent.flags().has(MapFlags::ATOMIC_BIO), OpFlags::ATOMIC)
-                .with_if(plan.fua, OpFlags::FUA),
-            work: ordinary.work.with(plan.work).with_if(flush, CompWork::SYNC),
-        }
-    }
-}
-
 /// Whether the mapping needs more than a single bio.
 #[inline(always)]
 fn needs_more(extent: Extent<'_>) -> bool {
@@ -106,25 +69,18 @@ fn needs_more(extent: Extent<'_>) -> bool {
 /// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`.
 #[inline(always)]
 pub(super) fn start<'m>(
-    request: &Request<'_>,
     iocb: BusyIocb<DioOps>,
+    dio: &Dio,
+    work: CompWork,
     place: &Place,
     memory: &mut IovIter<'m>,
     mark: Mark<'m>,
+    ctx: MaySleep,
 ) -> Result<InFlight<Dio>, BusyIocb<DioOps>> {
-    let ctx = request.ctx;
-    let inode = request.inode();
-    let (pos, len) = (place.pos(), place.remaining());
-
-    let (extent, plan) = match place.mapping() {
-        Mapping::Mapped(extent) if request.is_ordinary(extent) => (extent, Plan::new(request)),
-        Mapping::Mapped(extent) if !needs_more(extent) => {
-            (extent, Plan::special(request, extent, false))
-        }
+    let (extent, unwritten) = match place.mapping() {
+        Mapping::Mapped(extent) if !needs_more(extent) => (extent, false),
         // A read of unwritten blocks needs no bio.
-        Mapping::Unwritten(extent) if request.is_write() && !needs_more(extent) => {
-            (extent, Plan::special(request, extent, true))
-        }
+        Mapping::Unwritten(extent) if dio.is_write() && !needs_more(extent) => (extent, true),
         Mapping::Mapped(_)
         | Mapping::Unwritten(_)
         | Mapping::Hole
@@ -132,12 +88,15 @@ pub(super) fn start<'m>(
         | Mapping::Inline(_)
         | Mapping::Unknown => return Err(iocb),
     };
-    let span = match extent.whole(request.flags.has(CallerFlags::FSBLOCK_ALIGNED)) {
+    let span = match extent.whole(dio.flags.has(CallerFlags::FSBLOCK_ALIGNED)) {
         Ok(span) if !extent.has_source() => span,
         Ok(_) | Err(_) => return Err(iocb),
     };
-    if request.is_write() {
+    let plan = dio.plan(extent, unwritten);
+    if dio.is_write() {
+        let inode = place.inode();
         let (around, block_size) = (plan.work.zeroes_around(), inode.block_size());
+        let (pos, len) = (place.pos(), place.remaining());
         if decide::needs_zeroes(around, pos, len, block_size, || inode.size()) {
             return Err(iocb);
         }
@@ -151,21 +110,24 @@ pub(super) fn start<'m>(
             return Err(iocb);
         }
     };
+    let work = work.with(plan.work);
     let polled = bio.iocb().flags().has(IocbFlags::HIPRI);
     if polled {
-        if !plan.work.without(CompWork::SYNC).is_empty() {
+        if !work.without(CompWork::SYNC).is_empty() {
             // A request with more work than a flush is not polled for.
             bio.iocb().stop_polling();
         } else {
             bio.poll_for();
         }
     }
-
-    // CAST: All of a request, which is at most `isize::MAX`.
-    let size = bio.size() as isize;
-    // The only bio was written through if it has `REQ_FUA`.
-    let through = plan.flags.has(OpFlags::FUA);
-    let flight = bio.start(request.dio(Kind::new(false, plan.work), size, through), ctx);
+    let mut dio = Dio {
+        // CAST: All of a request, which is at most `isize::MAX`.
+        size: bio.size() as isize,
+        kind: Kind::new(false, work),
+        ..*dio
+    };
+    dio.set_through(&plan);
+    let flight = bio.start(dio, ctx);
     if polled {
         // The caller polls for this bio only.
         flight.iocb().stop_polling();

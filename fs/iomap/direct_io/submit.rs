@@ -13,7 +13,6 @@ use super::{
     decide::{
         self,
         CompWork,
-        Durability,
         IterEnd,
         IterEndAction, //
     },
@@ -22,25 +21,18 @@ use super::{
         Direction,
         Kind, //
     },
-    mapping::Submission,
+    mapping,
     single, //
 };
 use kernel::{
     block::plug::plugged,
-    fs::{
-        inode::Inode,
-        IocbFlags, //
-    },
+    fs::IocbFlags,
     iomap::{
         flags::{
             BeginFlags,
-            CallerFlags,
-            MapFlags, //
+            CallerFlags, //
         },
-        iter::{
-            Extent,
-            Iter, //
-        },
+        iter::Iter,
         kiocb::{
             Answer,
             BusyIocb,
@@ -54,6 +46,7 @@ use kernel::{
         },
         request::{
             Prepared,
+            Submitter,
             Unique, //
         },
         trace, //
@@ -79,179 +72,63 @@ pub(crate) struct Call<'a> {
     pub(crate) ctx: MaySleep,
 }
 
-/// A request during its submission.
-pub(super) struct Request<'a> {
-    /// The inode of its file, which the caller keeps open until the call returns.
-    inode: &'a Inode,
-    /// Where it begins in the file, in bytes.
-    pos: i64,
-    /// The file size, sampled once: a read is clamped to it.
-    i_size: i64,
-    /// Bytes of an earlier part of the request, which count in its result.
-    pub(super) done_before: usize,
-    /// What the caller asks for.
-    pub(super) flags: CallerFlags,
-    /// Data goes to the file.
-    write: bool,
-    /// How the write becomes stable, according to the mappings so far.
-    pub(super) durability: Durability,
-    /// The completion work, so far.
-    pub(super) work: CompWork,
-    /// Submission may sleep.
-    pub(super) ctx: MaySleep,
-}
-
-impl<'a> Request<'a> {
-    #[inline(always)]
-    fn new(ops: &MapOps<'a>, flags: CallerFlags, done_before: usize, ctx: MaySleep) -> Self {
-        let inode = ops.inode();
-        Self {
-            inode,
-            pos: ops.pos(),
-            i_size: inode.size(),
-            done_before,
-            flags,
-            write: ops.is_write(),
-            durability: Durability::NotNeeded,
-            work: CompWork::NONE,
-            ctx,
-        }
-    }
-
-    /// The inode of the file.
-    #[inline]
-    pub(super) fn inode(&self) -> &'a Inode {
-        self.inode
-    }
-}
-
-impl Request<'_> {
-    /// Whether data goes to the device.
-    #[inline]
-    pub(super) fn is_write(&self) -> bool {
-        self.write
-    }
-
-    /// Whether a read begins at or beyond the end of the file.
-    #[inline]
-    fn is_past_end(&self) -> bool {
-        !self.write && self.pos >= self.i_size
-    }
-
-    /// Whether the bios for this mapping, which has written blocks, need no special handling. True
-    /// for most requests.
-    #[inline(always)]
-    pub(super) fn is_ordinary(&self, extent: Extent<'_>) -> bool {
-        let special = MapFlags::NEW
-            | MapFlags::SHARED
-            | MapFlags::ATOMIC_BIO
-            | MapFlags::ANON_WRITE
-            | MapFlags::INTEGRITY;
-        !extent.flags().has(special) && self.durability == Durability::NotNeeded
-    }
-
-    /// Plans the write to one mapping.
-    #[inline(always)]
-    pub(super) fn plan_write(&self, extent: Extent<'_>, unwritten: bool) -> decide::WritePlan {
-        let flags = extent.flags();
-        let target = decide::Target {
-            unwritten,
-            new: flags.has(MapFlags::NEW),
-            shared: flags.has(MapFlags::SHARED),
-            dirty: flags.has(MapFlags::DIRTY),
-        };
-        let bdev = extent.bdev();
-        decide::plan_write(&target, self.durability, || {
-            !bdev.has_write_cache() || bdev.has_fua()
-        })
-    }
-
-    /// The request for its completion, of this kind, after `size` bytes were submitted. `through` says
-    /// that all of a write was written through.
-    #[inline(always)]
-    pub(super) fn dio(&self, kind: Kind, size: isize, through: bool) -> Dio {
-        let direction = if self.write {
-            Direction::Write { through }
-        } else {
-            Direction::Read
-        };
-        Dio {
-            size,
-            ret: if self.write {
-                size
-            } else {
-                decide::clamp_read(self.pos, size, self.i_size)
-            },
-            done_before: self.done_before,
-            fsblock_aligned: self.flags.has(CallerFlags::FSBLOCK_ALIGNED),
-            direction,
-            kind,
-        }
-    }
-
-    /// As [`Request::dio`], when all bios were submitted.
-    pub(super) fn dio_at_end(&self, size: isize) -> Dio {
-        let flush = self.durability == Durability::Flush;
-        let work = self.work.with_if(flush, CompWork::SYNC);
-        let kind = Kind::new(self.flags.has(CallerFlags::BOUNCE), work);
-        self.dio(kind, size, self.durability == Durability::WrittenThrough)
-    }
-
-    /// What the file system is told.
-    #[inline(always)]
-    fn begin_flags(&self, iocb: &Iocb) -> BeginFlags {
-        let flags = iocb.flags();
-        let begin = BeginFlags::DIRECT.with_if(flags.has(IocbFlags::NOWAIT), BeginFlags::NOWAIT);
-        if !self.write {
-            return begin;
-        }
-        let overwrite_only = self.flags.has(CallerFlags::OVERWRITE_ONLY);
-        begin
-            .with_if(overwrite_only, BeginFlags::OVERWRITE_ONLY)
-            .with_if(flags.has(IocbFlags::ATOMIC), BeginFlags::ATOMIC)
-    }
-
-    /// The bytes of a read up to the end of the file if it has passed that. The memory is moved back
-    /// to there, as callers such as splice rely on this.
-    #[inline(always)]
-    fn has_passed_end(&self, end: impl FnOnce() -> i64) -> Option<usize> {
-        // CAST: A read begins before the end of the file.
-        (!self.write && end() > self.i_size).then(|| self.i_size.wrapping_sub(self.pos) as usize)
-    }
-}
-
-/// Checks a request of `len` bytes, and prepares the page cache for it.
+/// What the file system is told of a request.
 #[inline(always)]
-fn admit(request: &mut Request<'_>, iocb: &Iocb, len: usize) -> Result {
-    let ctx = request.ctx;
+fn begin_flags(dio: &Dio, iocb: &Iocb) -> BeginFlags {
     let flags = iocb.flags();
-    let prepared = if request.write {
+    let begin = BeginFlags::DIRECT.with_if(flags.has(IocbFlags::NOWAIT), BeginFlags::NOWAIT);
+    if !dio.is_write() {
+        return begin;
+    }
+    let overwrite_only = dio.flags.has(CallerFlags::OVERWRITE_ONLY);
+    begin
+        .with_if(overwrite_only, BeginFlags::OVERWRITE_ONLY)
+        .with_if(flags.has(IocbFlags::ATOMIC), BeginFlags::ATOMIC)
+}
+
+/// The bytes of a read up to the end of the file if it has passed that. The memory is moved back to
+/// there, as callers such as splice rely on this.
+#[inline(always)]
+fn has_passed_end(dio: &Dio, iocb: &Iocb, end: i64) -> Option<usize> {
+    // CAST: A read begins before the end of the file.
+    (!dio.is_write() && end > dio.i_size).then(|| dio.i_size.wrapping_sub(iocb.ki_pos()) as usize)
+}
+
+/// Checks a request of `len` bytes, and prepares the page cache for it. Adds the completion `work`
+/// that it has, whatever its mappings are.
+#[inline(always)]
+fn admit(dio: &mut Dio, work: &mut CompWork, iocb: &Iocb, len: usize, ctx: MaySleep) -> Result {
+    let flags = iocb.flags();
+    let prepared = if dio.is_write() {
         // The new size of the file is set in process context.
-        let extending = decide::goes_past(request.pos, len as u64, request.i_size);
-        if extending {
-            request.work = CompWork::EXTEND;
-        }
-        if extending && request.flags.has(CallerFlags::OVERWRITE_ONLY) {
-            return Err(EAGAIN);
+        if decide::goes_past(iocb.ki_pos(), len as u64, dio.i_size) {
+            if dio.flags.has(CallerFlags::OVERWRITE_ONLY) {
+                return Err(EAGAIN);
+            }
+            *work = CompWork::EXTEND;
         }
         if iocb.is_dsync() {
-            request.durability = Durability::asked(flags.has(IocbFlags::SYNC));
+            // Only data can be written through: with O_SYNC the metadata have to be stable as well.
+            if flags.has(IocbFlags::SYNC) {
+                *work = work.with(CompWork::SYNC);
+            } else {
+                dio.direction = Direction::Write { through: true };
+            }
         }
         iocb.invalidate_pages(len, ctx)
     } else {
         iocb.write_and_wait(len, ctx)
     };
     if let Err(error) = prepared {
-        let atomic = flags.has(IocbFlags::ATOMIC);
-        return Err(stale_pages(error, request, atomic, len));
+        return Err(stale_pages(error, dio.is_write(), iocb, len));
     }
 
     if !iocb.is_sync() {
-        if request.flags.has(CallerFlags::FORCE_WAIT) {
+        if dio.flags.has(CallerFlags::FORCE_WAIT) {
             // The caller cannot poll while the submitter waits.
             iocb.stop_polling();
         } else {
-            request.inode.ensure_dio_done_wq(ctx)?;
+            iocb.inode().ensure_dio_done_wq(ctx)?;
         }
     }
     Ok(())
@@ -263,12 +140,12 @@ fn admit(request: &mut Request<'_>, iocb: &Iocb, len: usize) -> Result {
 /// `ENOTBLK`, so that the caller writes through the page cache. An atomic write cannot do that, so
 /// it fails with `EAGAIN`.
 #[cold]
-fn stale_pages(error: Error, request: &Request<'_>, atomic: bool, len: usize) -> Error {
-    if !request.write || error == EAGAIN {
+fn stale_pages(error: Error, write: bool, iocb: &Iocb, len: usize) -> Error {
+    if !write || error == EAGAIN {
         return error;
     }
-    trace::invalidate_failed(request.inode, request.pos, len as u64);
-    if atomic {
+    trace::invalidate_failed(iocb.inode(), iocb.ki_pos(), len as u64);
+    if iocb.flags().has(IocbFlags::ATOMIC) {
         EAGAIN
     } else {
         ENOTBLK
@@ -281,7 +158,7 @@ fn stale_pages(error: Error, request: &Request<'_>, atomic: bool, len: usize) ->
 fn begin<R, M>(
     call: Call<'_>,
     allocate: impl FnOnce(MaySleep) -> Result<M>,
-    submit: impl FnOnce(Request<'_>, BusyIocb<DioOps>, &mut Iter<'_>, IovIter<'_>, M) -> R,
+    submit: impl FnOnce(BusyIocb<DioOps>, Dio, CompWork, &mut Iter<'_>, IovIter<'_>, M) -> R,
 ) -> Result<R, Answer> {
     let Call {
         iocb,
@@ -299,17 +176,18 @@ fn begin<R, M>(
         Ok(allocated) => allocated,
         Err(error) => return Err(iocb.refuse(error)),
     };
-    let mut request = Request::new(&ops, flags, done_before, ctx);
-    if request.is_past_end() {
+    let mut dio = Dio::new(&ops, flags, done_before);
+    if !dio.is_write() && ops.pos() >= dio.i_size {
         return Err(iocb.answer(0));
     }
-    if let Err(error) = admit(&mut request, &iocb, ops.len()) {
+    let mut work = CompWork::NONE;
+    if let Err(error) = admit(&mut dio, &mut work, &iocb, ops.len(), ctx) {
         return Err(iocb.refuse(error));
     }
-    let begin = request.begin_flags(&iocb);
+    let begin = begin_flags(&dio, &iocb);
     let iocb = iocb.begin_dio();
     Ok(Iter::over(ops, begin, |iter| {
-        submit(request, iocb, iter, memory, allocated)
+        submit(iocb, dio, work, iter, memory, allocated)
     }))
 }
 
@@ -325,10 +203,11 @@ pub(crate) fn is_counted(flags: CallerFlags, dops: DioOps) -> bool {
 /// Submits a request, and completes it if it is not in flight (`iomap_dio_rw()`).
 #[inline(always)]
 pub(crate) fn rw(call: Call<'_>) -> Answer {
+    let ctx = call.ctx;
     let answer = begin(
         call,
         |_| Ok(()),
-        |request, iocb, iter, memory, ()| decide_and_submit(request, iocb, iter, memory),
+        |iocb, dio, work, iter, memory, ()| decide_and_submit(iocb, dio, work, iter, memory, ctx),
     );
     match answer {
         Ok(answer) | Err(answer) => answer,
@@ -338,19 +217,20 @@ pub(crate) fn rw(call: Call<'_>) -> Answer {
 /// Asks for the first mapping, which decides what the request is, and submits it.
 #[inline(always)]
 fn decide_and_submit(
-    request: Request<'_>,
     iocb: BusyIocb<DioOps>,
+    dio: Dio,
+    work: CompWork,
     iter: &mut Iter<'_>,
     mut memory: IovIter<'_>,
+    ctx: MaySleep,
 ) -> Answer {
-    let ctx = request.ctx;
     let mark = memory.mark();
     let started = plugged(|| {
         let first = iter.begin(ctx);
         if first.is_err() {
             return Err((iocb, first));
         }
-        match single::start(&request, iocb, iter, &mut memory, mark) {
+        match single::start(iocb, &dio, work, iter, &mut memory, mark, ctx) {
             Ok(flight) => {
                 iter.end(ctx);
                 Ok(flight)
@@ -360,28 +240,29 @@ fn decide_and_submit(
     });
     let flight = match started {
         Ok(flight) => flight,
-        // Each field by itself, so that the request stays in registers until here.
+        // Each field by itself, so that the description stays in registers until here.
         Err((iocb, first)) => {
-            let request = Request { ..request };
+            let kind = Kind::new(false, work);
+            let dio = Dio { kind, ..dio };
             return match first {
-                Ok(first) => walk(request, iocb, iter, memory, first),
-                Err(error) => refused(request, iocb, &memory, error),
+                Ok(first) => walk(iocb, dio, iter, memory, first, ctx),
+                Err(error) => refused(iocb, dio, &memory, error, ctx),
             };
         }
     };
     // CAST: The end of a request is a position.
-    let end = || iter.pos().wrapping_add(iter.remaining() as i64);
-    if let Some(used) = request.has_passed_end(end) {
+    let end = iter.pos().wrapping_add(iter.remaining() as i64);
+    if let Some(used) = has_passed_end(&dio, flight.iocb(), end) {
         memory.rewind(mark, used);
     }
 
-    let ended = if request.flags.has(CallerFlags::FORCE_WAIT) {
+    let ended = if dio.flags.has(CallerFlags::FORCE_WAIT) {
         flight.wait(ctx)
     } else {
         match flight.leave(ctx) {
             Ok(ended) => ended,
             Err(queued) => {
-                trace::queued(request.inode, || (end(), 0));
+                trace::queued(iter.inode(), || (end, 0));
                 return queued.answer();
             }
         }
@@ -393,29 +274,30 @@ fn decide_and_submit(
 #[cold]
 #[inline(never)]
 fn refused(
-    request: Request<'_>,
     iocb: BusyIocb<DioOps>,
+    dio: Dio,
     memory: &IovIter<'_>,
     error: Error,
+    ctx: MaySleep,
 ) -> Answer {
-    let result = match iter_end_action(&request, &iocb, Err(error), 0) {
+    let result = match iter_end_action(&dio, &iocb, Err(error)) {
         IterEndAction::Fail => Err(error),
         IterEndAction::Continue | IterEndAction::Wait => Ok(()),
     };
-    complete::answer_without_bios(request.dio_at_end(0), iocb, memory, result, request.ctx)
+    complete::answer_without_bios(iocb, &dio, memory, result, ctx)
 }
 
 /// As [`rw`], for a counted request. `first` says whether there is a first mapping.
 #[cold]
 #[inline(never)]
 fn walk(
-    request: Request<'_>,
     iocb: BusyIocb<DioOps>,
+    dio: Dio,
     iter: &mut Iter<'_>,
     memory: IovIter<'_>,
     first: bool,
+    ctx: MaySleep,
 ) -> Answer {
-    let ctx = request.ctx;
     let prepared = match Prepared::new(ctx) {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -423,8 +305,8 @@ fn walk(
             return iocb.refuse(error);
         }
     };
-    let submission = Submission::new(request, iocb, memory, prepared);
-    match submit(submission, iter, Some(first)) {
+    let bios = Submitter::new(prepared, iocb, dio, memory, false);
+    match submit(bios, iter, Some(first), ctx) {
         Ok(ended) => complete::answer_rare(ended, ctx),
         Err(queued) => queued.answer(),
     }
@@ -433,58 +315,58 @@ fn walk(
 /// As [`rw`], but leaves a request that is not in flight to the caller (`__iomap_dio_rw()`).
 #[inline(always)]
 pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Dio>, Answer> {
+    let (bounced, ctx) = (call.flags.has(CallerFlags::BOUNCE), call.ctx);
     begin(
         call,
         Prepared::new,
-        |request, iocb, iter, memory, prepared| {
-            let submission = Submission::new(request, iocb, memory, prepared);
-            submit(submission, iter, None).map_err(Queued::answer)
+        |iocb, mut dio, work, iter, memory, prepared| {
+            dio.kind = Kind::new(bounced, work);
+            let bios = Submitter::new(prepared, iocb, dio, memory, bounced);
+            submit(bios, iter, None, ctx).map_err(Queued::answer)
         },
     )?
 }
 
 /// Builds and submits the bios of a request, and hands it over. Returns it if it is over.
+///
+/// `first` says whether there is a first mapping, if the file system was asked already.
 fn submit(
-    mut submission: Submission<'_, '_>,
+    mut bios: Submitter<'_, Dio>,
     iter: &mut Iter<'_>,
     first: Option<bool>,
+    ctx: MaySleep,
 ) -> Result<Unique<Dio>, Queued> {
-    let begin = submission.bios.memory().mark();
-    let walked = plugged(|| submission.walk(iter, first));
-    if let Some(used) = submission.request.has_passed_end(|| iter.pos()) {
-        submission.bios.rewind(begin, used);
+    let begin = bios.memory().mark();
+    let walked = plugged(|| mapping::walk(&mut bios, iter, first, ctx));
+    if let Some(used) = has_passed_end(bios.dio(), bios.iocb(), iter.pos()) {
+        bios.rewind(begin, used);
     }
 
-    let request = &submission.request;
-    let action = iter_end_action(request, submission.bios.iocb(), walked, submission.size);
-    let result = if action == IterEndAction::Fail {
-        walked
-    } else {
-        Ok(())
-    };
-    let wait = action == IterEndAction::Wait || request.flags.has(CallerFlags::FORCE_WAIT);
-    let inode = request.inode;
-
-    let sealed = submission.seal(result, wait);
+    let dio = bios.dio();
+    let action = iter_end_action(dio, bios.iocb(), walked);
+    let wait = action == IterEndAction::Wait || dio.flags.has(CallerFlags::FORCE_WAIT);
+    if let (IterEndAction::Fail, Err(error)) = (action, walked) {
+        bios.record_error(error);
+    }
+    if wait {
+        return Ok(bios.wait(ctx));
+    }
+    let sealed = bios.seal(ctx);
     if sealed.is_err() {
-        trace::queued(inode, || (iter.pos(), iter.remaining()));
+        trace::queued(iter.inode(), || (iter.pos(), iter.remaining()));
     }
     sealed
 }
 
-/// What the end of the iteration, after `size` bytes were submitted, means for the request.
-fn iter_end_action(
-    request: &Request<'_>,
-    iocb: &Iocb,
-    walked: Result,
-    size: isize,
-) -> IterEndAction {
+/// What the end of the iteration means for the request.
+fn iter_end_action(dio: &Dio, iocb: &Iocb, walked: Result) -> IterEndAction {
     let end = match walked {
         Ok(()) => IterEnd::Done,
         Err(error) if error == EFAULT => IterEnd::Fault,
         Err(error) if error == ENOTBLK => IterEnd::FallBack,
         Err(_) => IterEnd::Failed,
     };
-    let partial = request.flags.has(CallerFlags::PARTIAL);
-    decide::iter_end_action(end, size, partial, iocb.flags().has(IocbFlags::NOWAIT))
+    let partial = dio.flags.has(CallerFlags::PARTIAL);
+    let nowait = iocb.flags().has(IocbFlags::NOWAIT);
+    decide::iter_end_action(end, dio.size, partial, nowait)
 }

@@ -96,7 +96,7 @@ pub trait GivenAway: Send + Sized + 'static {
     fn went_well(self, iocb: BusyIocb<()>);
 
     /// The description of the request, which is punted.
-    fn failed(self) -> <Self::Failed as Operations>::Sealed;
+    fn failed(self) -> Self::Failed;
 }
 
 /// What is in front of the bio of a request that was given away, in place of [`Left`].
@@ -375,12 +375,12 @@ impl<T: Operations> Unsubmitted<T, DioOps> {
     ///
     /// The submission can still look at the kiocb, whichever comes first.
     #[inline(always)]
-    pub fn start(self, sealed: T::Sealed, ctx: MaySleep) -> InFlight<T> {
+    pub fn start(self, dio: T, ctx: MaySleep) -> InFlight<T> {
         let pad = self.begin_handshake();
         let bio = self.bio.as_raw();
         // SAFETY: There is room in front of the bio, all of which is written now.
         unsafe {
-            (*pad).head.left.write((self.iocb, sealed));
+            (*pad).head.left.write((self.iocb, dio));
             Self::send(self.bio, end_started::<T>, ctx);
         }
         // INVARIANT: Just submitted.

@@ -3,9 +3,8 @@
 //! Requests: their memory, and who owns it.
 //!
 //! A request lives in front of its only bio, or in memory of its own if it may have several
-//! ([`super::bio_set`] makes the first, this module the second). Both hold a kiocb and the
-//! description that the submission leaves for the completion. Once all bios have ended the request
-//! is a [`Unique`], wherever its memory is.
+//! ([`super::bio_set`] makes the first, this module the second). Both hold a kiocb and a description
+//! of the request. Once all bios have ended the request is a [`Unique`], wherever its memory is.
 //!
 //! # Requests of several bios
 //!
@@ -28,9 +27,9 @@
 //! ```
 //!
 //! * [`Prepared`]: the memory that the bios share. Dropping it frees it.
-//! * [`Submitter`]: the submission, which owns the kiocb. It alone can make references for bios. It
-//!   ends by sealing the request: the kiocb and the description of what was submitted become part
-//!   of the request. So the kiocb cannot be completed while a bio is in flight.
+//! * [`Submitter`]: the submission. It alone can make references for bios, and look at the kiocb and
+//!   the description until it seals the request. So the kiocb cannot be completed while a bio is in
+//!   flight.
 //! * `BioRef`: one bio in flight, which knows how it was filled and may record an error.
 //!
 //! No handle can be dropped and forgotten: the compiler says that it must be used, and the kernel
@@ -124,17 +123,13 @@ use core::{
     },
 };
 
-/// A kind of request, and what it does when its bios have ended.
+/// The description of a request, and what is done when its bios have ended.
 ///
 /// For each request that was left to its bios the kernel calls exactly one of [`Operations::ended`]
 /// and [`Operations::ioend_ended`], and after [`Unique::punt`] also [`Operations::punted`]. They
 /// own the request and have to complete it. A submission that waits, or that leaves a request whose
 /// bios have all ended, completes it itself; none is called then.
-pub trait Operations: Sized + 'static {
-    /// The description of what was submitted, for the completion. Written once, when submission is
-    /// over.
-    type Sealed: Send + 'static;
-
+pub trait Operations: Sized + Send + 'static {
     /// The cache that the memory of such requests comes from.
     fn cache() -> &'static Cache<Self>;
 
@@ -241,12 +236,12 @@ pub(super) struct Head<T: Operations> {
     home: MaybeUninit<Home>,
     /// What happens to the caller's pages.
     pub(super) pages: Pages,
-    /// Written at the end of the submission.
+    /// The kiocb, and the description.
     pub(super) left: MaybeUninit<Left<T>>,
 }
 
-/// What submission leaves to the completion: the kiocb, and a description.
-pub(super) type Left<T> = (BusyIocb<DioOps>, <T as Operations>::Sealed);
+/// What submission leaves to the completion.
+pub(super) type Left<T> = (BusyIocb<DioOps>, T);
 
 /// Where the memory of a request is.
 #[derive(Clone, Copy)]
@@ -300,8 +295,7 @@ struct Counted<T: Operations> {
 ///
 /// # Invariants
 ///
-/// The request is there as long as this is used, and all is initialised but `work`, `home` and
-/// `left`.
+/// The request is there as long as this is used, and all is initialised but `work` and `home`.
 struct Shared<T: Operations>(NonNull<Counted<T>>);
 
 impl<T: Operations> Clone for Shared<T> {
@@ -377,15 +371,14 @@ impl<T: Operations> Prepared<T> {
 /// # Invariants
 ///
 /// Owns all references that no bio has, and `bio_refs` is the number of those that were given to
-/// bios. The request is not sealed.
+/// bios. The request is not sealed, so nobody else looks at `left`.
 #[must_use = "a request must be sealed"]
 pub struct Submitter<'d, T: Operations> {
-    /// Becomes part of the request when it is sealed.
-    iocb: BusyIocb<DioOps>,
     /// What is transferred to or from.
     memory: IovIter<'d>,
-    /// The memory that the bios share.
+    /// The request.
     shared: Shared<T>,
+    armed: Armed,
     /// The number of references that were given to bios.
     bio_refs: Cell<i32>,
     /// Whether one of the bios has to be polled for.
@@ -397,23 +390,26 @@ impl<'d, T: Operations> Submitter<'d, T> {
     /// `bounced`.
     #[inline]
     pub fn new(
+        prepared: Prepared<T>,
         iocb: BusyIocb<DioOps>,
+        dio: T,
         memory: IovIter<'d>,
         bounced: bool,
-        prepared: Prepared<T>,
     ) -> Self {
         let shared = ManuallyDrop::new(prepared).0;
         let raw = shared.as_ptr();
         // SAFETY: The memory is ours, and begins with the head.
         unsafe {
-            (&raw mut (*raw.cast::<Head<T>>()).pages).write(Pages::of(&memory));
+            let head = raw.cast::<Head<T>>();
+            (&raw mut (*head).pages).write(Pages::of(&memory));
+            (&raw mut (*head).left).write(MaybeUninit::new((iocb, dio)));
             (&raw mut (*raw).bounced).write(bounced);
         }
         // INVARIANT: No bio has a reference, and all is initialised.
         Self {
-            iocb,
             memory,
             shared: Shared(shared),
+            armed: Armed::new(),
             bio_refs: Cell::new(0),
             polled: Cell::new(false),
         }
@@ -446,7 +442,22 @@ impl<'d, T: Operations> Submitter<'d, T> {
     /// The kiocb of the request.
     #[inline]
     pub fn iocb(&self) -> &BusyIocb<DioOps> {
-        &self.iocb
+        // SAFETY: By the invariants it is initialised, and nobody else looks at it.
+        unsafe { &(*self.shared.head.get()).left.assume_init_ref().0 }
+    }
+
+    /// The description of the request.
+    #[inline]
+    pub fn dio(&self) -> &T {
+        // SAFETY: As above.
+        unsafe { &(*self.shared.head.get()).left.assume_init_ref().1 }
+    }
+
+    /// As [`Submitter::dio`], to be changed.
+    #[inline]
+    pub fn dio_mut(&mut self) -> &mut T {
+        // SAFETY: As above.
+        unsafe { &mut (*self.shared.head.get()).left.assume_init_mut().1 }
     }
 
     /// How the bios are filled.
@@ -488,15 +499,15 @@ impl<'d, T: Operations> Submitter<'d, T> {
 
     /// Ends submission: the last bio to end completes the request, unless all have ended by now.
     ///
-    /// `sealed` becomes part of the request. Returns the request if the caller has to complete it.
-    /// Otherwise the request, and its kiocb, may be gone by the time this returns. Waits for the bios
-    /// if the kiocb is synchronous: nobody could complete that.
+    /// Returns the request if the caller has to complete it. Otherwise the request, and its kiocb, may
+    /// be gone by the time this returns. Waits for the bios if the kiocb is synchronous: nobody could
+    /// complete that.
     #[inline]
-    pub fn seal(self, sealed: T::Sealed, ctx: MaySleep) -> Result<Unique<T>, Queued> {
-        if self.iocb.is_sync() {
-            return Ok(self.wait(sealed, ctx));
+    pub fn seal(self, ctx: MaySleep) -> Result<Unique<T>, Queued> {
+        if self.iocb().is_sync() {
+            return Ok(self.wait(ctx));
         }
-        match self.hand_over(sealed, None::<fn() -> *mut c_void>) {
+        match self.hand_over(None::<fn() -> *mut c_void>) {
             (_, AtSeal::Nothing | AtSeal::Waiting) => Err(Queued::new()),
             // INVARIANT: Only our references were left, and the request was sealed.
             (shared, AtSeal::Request) => Ok(Unique::counted(shared)),
@@ -508,10 +519,10 @@ impl<'d, T: Operations> Submitter<'d, T> {
     ///
     /// A polled bio ends only if somebody polls for it. The caller of the request cannot while this
     /// task waits, so this does.
-    pub fn wait(self, sealed: T::Sealed, ctx: MaySleep) -> Unique<T> {
-        let polled = self.polled.get().then_some(self.iocb.as_raw());
+    pub fn wait(self, ctx: MaySleep) -> Unique<T> {
+        let polled = self.polled.get().then_some(self.iocb().as_raw());
         let task = || crate::task::Task::current_raw().cast::<c_void>();
-        let (shared, at_seal) = self.hand_over(sealed, Some(task));
+        let (shared, at_seal) = self.hand_over(Some(task));
         if !matches!(at_seal, AtSeal::Request) {
             // SAFETY: The last bio leaves the request to us, so it is valid, and its kiocb.
             unsafe { sleep(&shared.protocol, polled, ctx) };
@@ -522,16 +533,9 @@ impl<'d, T: Operations> Submitter<'d, T> {
 
     /// Seals the request and drops the references of the submission.
     #[inline(always)]
-    fn hand_over(
-        self,
-        sealed: T::Sealed,
-        waiter: Option<impl FnOnce() -> *mut c_void>,
-    ) -> (Shared<T>, AtSeal) {
+    fn hand_over(self, waiter: Option<impl FnOnce() -> *mut c_void>) -> (Shared<T>, AtSeal) {
         let shared = self.shared;
-        let left = (self.iocb, sealed);
-        // SAFETY: Our references were not dropped yet. By the invariants `left` was not written
-        // before, and only the owner of the last reference looks at it.
-        unsafe { (*shared.head.get()).left.write(left) };
+        self.armed.defuse();
         // The protocol does not look at the request after it has dropped them.
         (shared, shared.protocol.seal(self.bio_refs.get(), waiter))
     }
@@ -778,44 +782,34 @@ impl<T: Operations> Unique<T> {
         Shared(self.head.cast())
     }
 
-    /// The kiocb, and what the submission has left behind.
+    /// The kiocb, and the description.
     #[inline(always)]
-    pub fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut T::Sealed) {
+    pub fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut T) {
         // SAFETY: By the invariants the request is initialised and ours alone.
-        let (iocb, sealed) = unsafe { self.head.as_mut().left.assume_init_mut() };
-        (iocb, sealed)
+        let (iocb, dio) = unsafe { self.head.as_mut().left.assume_init_mut() };
+        (iocb, dio)
     }
 
-    /// The kiocb, what the submission has left behind, and the memory of the request. That is freed
-    /// when it is dropped, which can wait until the request was completed.
+    /// The kiocb, and the rest of the request, which is freed when it is dropped. If the bio still has
+    /// its pages, they are given back.
     #[inline(always)]
-    pub fn into_parts(self) -> (BusyIocb<DioOps>, T::Sealed, Memory<T>) {
+    pub fn into_parts(self) -> (BusyIocb<DioOps>, Over<T>) {
         self.armed.defuse();
-        // SAFETY: By the invariants the request is initialised and ours alone. It is read once, as
-        // `self` ends.
-        let (iocb, sealed) = unsafe { self.head.as_ref().left.assume_init_read() };
-        // INVARIANT: Ours.
-        let memory = Memory {
-            head: self.head,
-            home: self.home,
+        // SAFETY: By the invariants the request is initialised and ours alone. The kiocb is read once,
+        // as `self` ends. A bio gives its pages back once, as nobody asks for `home` any more.
+        let iocb = unsafe {
+            let head = self.head.as_ref();
+            if let Home::FrontPadWithPages = self.home {
+                bio::give_back_pages(bio_behind(self.head), head.pages);
+            }
+            ptr::read(&head.left.assume_init_ref().0)
         };
-        (iocb, sealed, memory)
-    }
-
-    /// What has happened to the caller's pages.
-    #[inline(always)]
-    pub fn pages(&self) -> Pages {
-        // SAFETY: By the invariants the request is initialised and ours alone.
-        unsafe { self.head.as_ref().pages }
-    }
-
-    /// Whether a worker for ioends ended the last bio, which is process context already.
-    #[inline(always)]
-    pub fn at_ioend(&self) -> bool {
-        match self.home {
-            Home::FrontPad | Home::FrontPadWithPages => false,
-            Home::Own => self.shared().at_ioend.load(Relaxed),
-        }
+        // INVARIANT: Ours.
+        let over = Over {
+            head: self.head,
+            own: matches!(self.home, Home::Own),
+        };
+        (iocb, over)
     }
 
     /// Lets [`Operations::punted`] go on with the request on the queue of the super block, or on
@@ -876,29 +870,56 @@ fn bio_behind<T: Operations>(head: NonNull<Head<T>>) -> *mut bindings::bio {
     pad.wrapping_add(1).cast()
 }
 
-/// The memory of a request that is over. Dropping this frees it: `bio_put()` or `kfree()`.
+/// The description of a request that is over, in the memory of the request. Dropping this frees it:
+/// `bio_put()` or `kfree()`.
 ///
 /// # Invariants
 ///
-/// `head` is the memory of a request with this `home`. Nobody else refers to it, and its bios have
-/// ended.
+/// `head` is the memory of a request of which the kiocb was taken, `own` if that is not in front of a
+/// bio. Nobody else refers to it, and its bios have ended.
 #[doc(alias("bio_put", "kfree"))]
-pub struct Memory<T: Operations> {
+pub struct Over<T: Operations> {
     head: NonNull<Head<T>>,
-    home: Home,
+    own: bool,
 }
 
-impl<T: Operations> Drop for Memory<T> {
+impl<T: Operations> Deref for Over<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: By the invariants the description is initialised and ours alone.
+        unsafe { &self.head.as_ref().left.assume_init_ref().1 }
+    }
+}
+
+impl<T: Operations> Over<T> {
+    /// What has happened to the caller's pages.
+    #[inline(always)]
+    pub fn pages(&self) -> Pages {
+        // SAFETY: By the invariants the request is initialised and ours alone.
+        unsafe { self.head.as_ref().pages }
+    }
+
+    /// Whether a worker for ioends ended the last bio, which is process context already.
+    #[inline(always)]
+    pub fn at_ioend(&self) -> bool {
+        let counted = self.head.cast::<Counted<T>>();
+        self.own && Shared(counted).at_ioend.load(Relaxed)
+    }
+}
+
+impl<T: Operations> Drop for Over<T> {
     #[inline(always)]
     fn drop(&mut self) {
+        // Nothing else of a description has to be dropped.
+        const { assert!(!core::mem::needs_drop::<T>()) };
         // SAFETY: By the invariants.
         unsafe {
-            match self.home {
-                Home::FrontPad => bindings::bio_put(bio_behind(self.head)),
-                Home::FrontPadWithPages => {
-                    bio::put_with_pages(bio_behind(self.head), self.head.as_ref().pages);
-                }
-                Home::Own => bindings::kfree(self.head.as_ptr().cast()),
+            if self.own {
+                bindings::kfree(self.head.as_ptr().cast());
+            } else {
+                bindings::bio_put(bio_behind(self.head));
             }
         }
     }

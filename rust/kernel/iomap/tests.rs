@@ -68,17 +68,17 @@ use core::ptr::{
 };
 
 /// A request whose owner only says that it was there.
-enum Probe {}
-
-/// Drops tell when the request was let go of.
-struct Seal {
+#[derive(Clone, Copy)]
+struct Probe {
     value: u32,
-    done: Arc<Completion>,
+    /// Told when the request was punted, unless it is NULL.
+    done: *const Completion,
 }
 
-impl Operations for Probe {
-    type Sealed = Seal;
+// SAFETY: A completion may be told from any thread.
+unsafe impl Send for Probe {}
 
+impl Operations for Probe {
     fn cache() -> &'static Cache<Self> {
         &CACHE
     }
@@ -92,20 +92,14 @@ impl Operations for Probe {
     }
 
     fn punted(request: Unique<Self>, _ctx: MaySleep) {
-        over(request).done.complete_all();
+        // SAFETY: The test that punts a request waits for this.
+        unsafe { (*over(request).done).complete_all() };
     }
 }
 
 fn ctx() -> MaySleep {
     // SAFETY: KUnit runs tests in a kernel thread, without locks.
     unsafe { MaySleep::assume() }
-}
-
-fn seal(value: u32) -> Result<Seal> {
-    Ok(Seal {
-        value,
-        done: Arc::pin_init(Completion::new(), GFP_KERNEL)?,
-    })
 }
 
 /// A kiocb of a file of which there is nothing but what is looked at here.
@@ -142,10 +136,10 @@ fn iocb(ops: DioOps) -> Result<BusyIocb<DioOps>> {
 }
 
 /// Ends a request, and its kiocb with it.
-fn over(request: Unique<Probe>) -> Seal {
-    let (iocb, sealed, _) = request.into_parts();
+fn over(request: Unique<Probe>) -> Probe {
+    let (iocb, probe) = request.into_parts();
     end(iocb);
-    sealed
+    *probe
 }
 
 fn end(iocb: BusyIocb<DioOps>) {
@@ -170,19 +164,29 @@ fn sealed(sealed: Result<Unique<Probe>, Queued>) -> Result<Unique<Probe>> {
 static CACHE: Cache<Probe> = Cache::new();
 static CACHE_READY: AtomicFlag = AtomicFlag::new(false);
 
-fn start() -> Result<Submitter<'static, Probe>> {
+fn start(value: u32) -> Result<Submitter<'static, Probe>> {
     let iocb = iocb(DioOps::none())?;
     let file = iocb.as_raw().cast::<File>();
     // SAFETY: Zeroes are an iterator, over nothing. It is there until `over` frees it.
-    submitter(iocb, unsafe { IovIter::from_raw((*file).memory.get()) })
+    let memory = unsafe { IovIter::from_raw((*file).memory.get()) };
+    submitter(iocb, memory, value)
 }
 
-fn submitter<'d>(iocb: BusyIocb<DioOps>, memory: IovIter<'d>) -> Result<Submitter<'d, Probe>> {
+fn submitter<'d>(
+    iocb: BusyIocb<DioOps>,
+    memory: IovIter<'d>,
+    value: u32,
+) -> Result<Submitter<'d, Probe>> {
     if !CACHE_READY.xchg(true, Relaxed) {
         // SAFETY: The first test comes here first, and KUnit runs one at a time.
         unsafe { CACHE.init(c"iomap_dio_kunit")? };
     }
-    Ok(Submitter::new(iocb, memory, false, Prepared::new(ctx())?))
+    let probe = Probe {
+        value,
+        done: ptr::null(),
+    };
+    let prepared = Prepared::new(ctx())?;
+    Ok(Submitter::new(prepared, iocb, probe, memory, false))
 }
 
 /// Memory of the kernel, with an iterator.
@@ -355,13 +359,15 @@ mod cases {
 
     #[test]
     fn last_bio_says_where_it_ended() -> Result {
-        let submitter = start()?;
+        let submitter = start(3)?;
         let (first, last) = (submitter.bio_ref(), submitter.bio_ref());
         assert!(first.finish(true).is_none());
-        assert!(submitter.seal(seal(3)?, ctx()).is_err());
+        assert!(submitter.seal(ctx()).is_err());
         let request = last.finish(false).ok_or(EINVAL)?;
-        assert!(!request.at_ioend());
-        assert_eq!(over(request).value, 3);
+        let (iocb, probe) = request.into_parts();
+        assert!(!probe.at_ioend());
+        assert_eq!(probe.value, 3);
+        end(iocb);
         Ok(())
     }
 
@@ -370,7 +376,7 @@ mod cases {
     fn waiter_gets_the_request_back() -> Result {
         // Often enough that both orders of the race occur.
         for round in 0..200 {
-            let submitter = start()?;
+            let submitter = start(round)?;
             let bio_ref = submitter.bio_ref();
             workqueue::system().try_spawn(GFP_KERNEL, move || {
                 if round % 2 == 0 {
@@ -380,7 +386,7 @@ mod cases {
                 // is known all the same, if it was the last.
                 drop(bio_ref.finish(true));
             })?;
-            let request = sealed(Ok(submitter.wait(seal(round)?, ctx())))?;
+            let request = sealed(Ok(submitter.wait(ctx())))?;
             assert_eq!(request.result().is_err(), round % 2 == 0);
             assert_eq!(over(request).value, round);
         }
@@ -389,21 +395,21 @@ mod cases {
 
     #[test]
     fn synchronous_kiocb_is_waited_for() -> Result {
-        let submitter = start()?;
+        let submitter = start(5)?;
         // SAFETY: The kiocb is the submitter's.
         unsafe { (*submitter.iocb().as_raw()).ki_complete = None };
         let bio_ref = submitter.bio_ref();
         workqueue::system().try_spawn(GFP_KERNEL, move || drop(bio_ref.finish(false)))?;
-        assert_eq!(over(sealed(submitter.seal(seal(5)?, ctx()))?).value, 5);
+        assert_eq!(over(sealed(submitter.seal(ctx()))?).value, 5);
         Ok(())
     }
 
     #[test]
     fn punted_request_runs_on_the_queue() -> Result {
-        let submitter = start()?;
-        let seal = seal(6)?;
-        let done = seal.done.clone();
-        let request = sealed(submitter.seal(seal, ctx()))?;
+        let mut submitter = start(6)?;
+        let done = Arc::pin_init(Completion::new(), GFP_KERNEL)?;
+        submitter.dio_mut().done = &raw const *done;
+        let request = sealed(submitter.seal(ctx()))?;
         // It has no queue of its own, so it is the system's.
         request.punt();
         done.wait_for_completion();
@@ -603,6 +609,7 @@ mod cases {
         let other = submitter(
             iocb(DioOps::none())?,
             another.iter(bindings::ITER_SOURCE),
+            8,
         )?;
         // SAFETY: All of these live to the end of the test.
         let inode = unsafe { Inode::from_raw((*(*own.as_raw()).ki_filp).f_inode) };
@@ -652,16 +659,16 @@ mod cases {
             let mut other = other;
             // Of another file, for the other direction, and right.
             assert_eq!(template(&mut other, extent).err(), Some(EINVAL));
-            let mut own = submitter(own, target.iter(bindings::ITER_DEST))?;
+            let mut own = submitter(own, target.iter(bindings::ITER_DEST), 7)?;
             assert_eq!(template(&mut own, extent).err(), Some(EINVAL));
-            let own = sealed(own.seal(seal(7)?, ctx()))?;
-            let (iocb, _, _) = own.into_parts();
-            let mut own = submitter(iocb, memory)?;
+            let own = sealed(own.seal(ctx()))?;
+            let (iocb, _) = own.into_parts();
+            let mut own = submitter(iocb, memory, 7)?;
             assert_eq!(template(&mut own, extent)?, 0);
             Ok((own, other))
         })?;
-        over(sealed(own.seal(seal(7)?, ctx()))?);
-        over(sealed(other.seal(seal(8)?, ctx()))?);
+        over(sealed(own.seal(ctx()))?);
+        over(sealed(other.seal(ctx()))?);
         Ok(())
     }
 
@@ -675,11 +682,8 @@ mod cases {
         assert_eq!(warnings(|| Ok(drop(told(iocb(none())?).end_dio())))?, 1);
         let answer = |result| Ok::<_, Error>(told(iocb(none())?).end_dio().answer(result));
         assert_eq!(warnings(|| Ok(drop(answer(0)?)))?, 1);
-        assert_eq!(warnings(|| Ok(drop(start()?)))?, 1);
-        assert_eq!(
-            warnings(|| Ok(drop(sealed(start()?.seal(seal(1)?, ctx()))?)))?,
-            1
-        );
+        assert_eq!(warnings(|| Ok(drop(start(1)?)))?, 1);
+        assert_eq!(warnings(|| Ok(drop(sealed(start(1)?.seal(ctx()))?)))?, 1);
 
         // That a request is queued is no result.
         let queued = -(bindings::EIOCBQUEUED as isize);

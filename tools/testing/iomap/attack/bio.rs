@@ -71,11 +71,10 @@ pub fn for_others(iocb: &mut BusyIocb<DioOps>) {
 pub fn outlive<T: Exported>(
     mut request: Submitter<'_, T>,
     span: Span<'_>,
-    sealed: T::Sealed,
     ctx: MaySleep,
 ) -> Result {
     let mut bios = Template::new(&mut request, span, OpFlags::SYNC, ctx)?;
-    let _ended = request.seal(sealed, ctx); //~ E0505 request
+    let _ended = request.seal(ctx); //~ E0505 request
     bios.submit_next()
 }
 

@@ -47,8 +47,8 @@ pub fn build<T: Exported>(request: &mut Submitter<'_, T>, span: Span<'_>) {
 }
 
 /// Submission may wait for the device.
-pub fn submit<T: Operations>(bio: Unsubmitted<T, DioOps>, sealed: T::Sealed) {
-    let _flight = bio.start(sealed); //~ E0061 argument
+pub fn submit<T: Operations>(bio: Unsubmitted<T, DioOps>, dio: T) {
+    let _flight = bio.start(dio); //~ E0061 argument
 }
 
 /// A kiocb, whose bios end in an interrupt, is no proof (N1).

@@ -14,18 +14,14 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// A kind of request whose description has the alignment of a page.
-pub enum Wide {}
-
-/// The description.
+/// A request whose description has the alignment of a page.
+#[derive(Clone, Copy)]
 #[repr(align(4096))]
-pub struct Page([u8; 4096]);
+pub struct Wide([u8; 4096]);
 
 static CACHE: Cache<Wide> = Cache::new();
 
 impl Operations for Wide {
-    type Sealed = Page;
-
     fn cache() -> &'static Cache<Self> {
         &CACHE
     }

@@ -97,8 +97,8 @@ pub fn left<T: Operations>(flight: InFlight<T>) {
 }
 
 /// So does `seal()`.
-pub fn sealed<T: Operations>(request: Submitter<'_, T>, sealed: T::Sealed) {
-    let _ended = request.seal(sealed); //~ E0061 argument
+pub fn sealed<T: Operations>(request: Submitter<'_, T>) {
+    let _ended = request.seal(); //~ E0061 argument
 }
 
 // S8: a request owns its kiocb while its bios may be in flight, so no other code can end the kiocb,
@@ -106,11 +106,12 @@ pub fn sealed<T: Operations>(request: Submitter<'_, T>, sealed: T::Sealed) {
 
 /// `Submitter::new()` consumes the kiocb.
 pub fn begun<T: Operations>(
-    iocb: BusyIocb<DioOps>,
-    memory: IovIter<'_>,
     prepared: Prepared<T>,
+    iocb: BusyIocb<DioOps>,
+    dio: T,
+    memory: IovIter<'_>,
 ) -> Submitter<'_, T> {
-    let request = Submitter::new(iocb, memory, false, prepared);
+    let request = Submitter::new(prepared, iocb, dio, memory, false);
     let _told = iocb.end_io(0, 0, EndIoFlags::empty); //~ E0382 iocb
     request
 }
@@ -126,9 +127,9 @@ pub fn exchanged<T: Operations>(request: &mut Submitter<'_, T>, iocb: &mut BusyI
 }
 
 /// `seal()` ends every reference to the kiocb.
-pub fn after_seal<T: Operations>(request: Submitter<'_, T>, sealed: T::Sealed, ctx: MaySleep) {
+pub fn after_seal<T: Operations>(request: Submitter<'_, T>, ctx: MaySleep) {
     let iocb = request.iocb();
-    let _left = request.seal(sealed, ctx); //~ E0505 request
+    let _left = request.seal(ctx); //~ E0505 request
     iocb.stop_polling();
 }
 

@@ -18,12 +18,8 @@ use kernel::{
 // S3: a task that waits for a request cannot stop waiting before the request ends.
 
 /// `wait()` consumes the submission and returns the ended request, with nothing in between.
-pub fn while_waiting<T: Operations>(
-    request: Submitter<'_, T>,
-    sealed: T::Sealed,
-    ctx: MaySleep,
-) -> Unique<T> {
-    let ended = request.wait(sealed, ctx);
+pub fn while_waiting<T: Operations>(request: Submitter<'_, T>, ctx: MaySleep) -> Unique<T> {
+    let ended = request.wait(ctx);
     request.record_error(EIO); //~ E0382 request
     ended
 }
@@ -31,23 +27,17 @@ pub fn while_waiting<T: Operations>(
 /// A sealed request cannot be waited for.
 pub fn left_and_waited<T: Operations>(
     request: Submitter<'_, T>,
-    sealed: T::Sealed,
-    other: T::Sealed,
     ctx: MaySleep,
 ) -> Result<Unique<T>, Queued> {
-    let left = request.seal(sealed, ctx);
-    let _ended = request.wait(other, ctx); //~ E0382 request
+    let left = request.seal(ctx);
+    let _ended = request.wait(ctx); //~ E0382 request
     left
 }
 
 /// A request that may have bios in flight cannot be freed.
-pub fn freed<T: Operations>(
-    request: Submitter<'_, T>,
-    sealed: T::Sealed,
-    ctx: MaySleep,
-) -> Result<Unique<T>, Queued> {
+pub fn freed<T: Operations>(request: Submitter<'_, T>, ctx: MaySleep) -> Result<Unique<T>, Queued> {
     let _sealed = request.into_parts(); //~ E0599 into_parts
-    request.seal(sealed, ctx)
+    request.seal(ctx)
 }
 
 /// A request that was handed over cannot be freed.
@@ -82,10 +72,9 @@ pub fn both<T: Operations>(flight: InFlight<T>, ctx: MaySleep) -> Result<Unique<
 /// `seal()` consumes the `Submitter`.
 pub fn after_seal<T: Operations>(
     request: Submitter<'_, T>,
-    sealed: T::Sealed,
     ctx: MaySleep,
 ) -> Result<Unique<T>, Queued> {
-    let sealed = request.seal(sealed, ctx);
+    let sealed = request.seal(ctx);
     let _failed = request.has_failed(); //~ E0382 request
     sealed
 }

@@ -6,14 +6,7 @@
 //! overflow, by division instead of masks, or flag by flag like the C code. Both implementations
 //! have to agree on thousands of cases, which are the same in every run.
 
-use crate::decide::{
-    self,
-    CompWork,
-    Durability,
-    IterEnd,
-    IterEndAction,
-    Target, //
-};
+use crate::decide::{self, CompWork, IterEnd, IterEndAction};
 use proptest::{
     prelude::*,
     test_runner::RngSeed, //
@@ -86,6 +79,24 @@ fn work(set: u32) -> CompWork {
     parts.fold(CompWork::NONE, |work, i| work.with(ALL[i]))
 }
 
+/// Blocks that a write goes to.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    unwritten: bool,
+    new: bool,
+    shared: bool,
+    dirty: bool,
+}
+
+impl Target {
+    fn work(&self) -> CompWork {
+        CompWork::NONE
+            .with_if(self.unwritten, CompWork::UNWRITTEN)
+            .with_if(self.shared, CompWork::COW)
+            .with_if(self.new, CompWork::NEW)
+    }
+}
+
 /// Blocks that a write goes to, with a fair share of pure overwrites.
 fn target() -> impl Strategy<Value = Target> {
     let rare = || prop::bool::weighted(0.2);
@@ -156,35 +167,31 @@ proptest! {
         full_sync: bool,
     ) {
         // C checks `IOCB_SYNC` only if `IOCB_DSYNC` is set; `IOCB_SYNC` implies it.
-        let mut need_sync = dsync;
         let mut write_through = dsync && !full_sync;
         let mut comp_work = false;
         let mut cow = false;
         let mut unwritten = false;
         let mut new = false;
 
-        let mut durability = if dsync {
-            Durability::asked(full_sync)
-        } else {
-            Durability::NotNeeded
-        };
-        let mut all = CompWork::NONE;
+        let mut through = write_through;
+        let mut all = CompWork::NONE.with_if(dsync && full_sync, CompWork::SYNC);
         for (mapping, write_cache, has_fua) in mappings {
             let asked = Cell::new(0);
-            let plan = decide::plan_write(&mapping, durability, || {
+            let work = mapping.work();
+            let fua = decide::writes_through(work, through, mapping.dirty, || {
                 asked.set(asked.get() + 1);
                 !write_cache || has_fua
             });
-            durability = plan.durability;
-            all = all.with(plan.work);
+            all = all.with(work).with_if(through && !fua, CompWork::SYNC);
+            through = fua;
 
             let completion_work = mapping.unwritten || mapping.shared || mapping.new;
-            let mut fua = false;
+            let mut expected = false;
             let mut matters = false;
             if write_through {
                 matters = !completion_work && !mapping.dirty;
                 if matters && (!write_cache || has_fua) {
-                    fua = true;
+                    expected = true;
                 } else {
                     write_through = false;
                 }
@@ -194,26 +201,18 @@ proptest! {
             unwritten |= mapping.unwritten;
             new |= mapping.new;
 
-            prop_assert_eq!(plan.fua, fua);
+            prop_assert_eq!(fua, expected);
             prop_assert_eq!(asked.get(), u32::from(matters));
-            prop_assert_eq!(plan.work.zeroes_around(), mapping.unwritten || mapping.new);
-            prop_assert_eq!(plan.work.is_empty(), !completion_work);
-            // The request stays polled as long as it has no completion work.
-            prop_assert_eq!(all.is_empty(), !comp_work);
+            prop_assert_eq!(work.zeroes_around(), mapping.unwritten || mapping.new);
+            // The request stays polled as long as it has no completion work but a flush.
+            prop_assert_eq!(all.without(CompWork::SYNC).is_empty(), !comp_work);
         }
-        if write_through {
-            need_sync = false;
-        }
-        let expected = match (need_sync, write_through) {
-            (true, _) => Durability::Flush,
-            (false, true) => Durability::WrittenThrough,
-            (false, false) => Durability::NotNeeded,
-        };
-        prop_assert_eq!(durability, expected);
+        prop_assert_eq!(through, write_through);
         let expected = CompWork::NONE
             .with_if(unwritten, CompWork::UNWRITTEN)
             .with_if(cow, CompWork::COW)
-            .with_if(new, CompWork::NEW);
+            .with_if(new, CompWork::NEW)
+            .with_if(dsync && !write_through, CompWork::SYNC);
         prop_assert_eq!(all, expected);
     }
 
@@ -232,9 +231,7 @@ proptest! {
         let i_size = off.map_or(i_size, |off| end + off);
         // Reads have no plan, and zero nothing.
         let around = write
-            && decide::plan_write(&mapping, Durability::NotNeeded, || true)
-                .work
-                .zeroes_around();
+            && mapping.work().zeroes_around();
         let asked = Cell::new(false);
         let zeroes = decide::zeroes_tail(write, around, end, || {
             asked.set(true);
