@@ -16,8 +16,9 @@ patched ones as they were, "sums" what we made of them.
 All of the result is made beside the tree first; only then is the tree touched.
 
 With COMMIT=1 each patch becomes a commit, by git am, together with the files that its line "New files:"
-names. The commits before the first and at the last are the references "base" and "head" below
-refs/worktree/iomap-dio-rust/.
+names. A `mod` of Rust is left out of a file until the commit that brings the file of the module, so that
+each commit builds. The commits before the first and at the last are the references "base" and "head"
+below refs/worktree/iomap-dio-rust/.
 """
 
 import argparse
@@ -30,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -109,6 +110,22 @@ def our_files(folder: Path) -> Iterator[str]:
                 yield str(path.relative_to(folder))
 
 
+def has_diff(patch: Path) -> bool:
+    """Or it only brings new files."""
+    return "\n+++ b/" in patch.read_text()
+
+
+def without_later(name: str, text: str, later: Container[str]) -> str:
+    """A Rust file without each `mod` whose own file is in `later`, its attributes and its documentation."""
+    def kept(item: re.Match[str]) -> str:
+        path = re.search(r'#\[path = "(.*)"\]', item[0])
+        file = Path(name).parent / path[1] if path else Path(name).with_suffix("") / f"{item[1]}.rs"
+        return "" if str(file) in later else item[0]
+
+    left = re.sub(r"(?:^ *(?:///|#\[).*\n)*^ *(?:pub(?:\(.*?\))? )?mod (\w+);\n", kept, text, flags=re.MULTILINE)
+    return text if left == text else re.sub(r"\n{3,}", "\n\n", left)
+
+
 class Overlay:
     """What is to be in a tree, or is: the first of the folders is the checkout, `work` is ours to write to."""
 
@@ -148,6 +165,8 @@ class Overlay:
         shutil.copytree(orig, want)
         self.patched = {name: want / name for name in changed}
         for patch in self.patches:
+            if not has_diff(patch):
+                continue
             ran = run(want, "patch", "-p1", "-N", "--no-backup-if-mismatch", *fuzz, "-r", "-", "-i", str(patch))
             if ran.returncode:
                 before = re.split("FAILED|ignored|malformed", ran.stdout + ran.stderr)[0]
@@ -243,19 +262,38 @@ class Overlay:
             die("git does not know who you are: set user.name and user.email with 'git config --global'; "
                 "nothing was changed")
 
+    def put_new(self, later: Container[str]) -> list[str]:
+        """Puts the new files into the tree that do not come later, and names those that it had to change."""
+        changed = []
+        for name, file in self.new.items():
+            if name in later:
+                continue
+            if name.endswith(".rs") and (left := without_later(name, file.read_text(), later)) != file.read_text():
+                whole, file = file, self.work / "part.rs"
+                file.write_text(left)
+                shutil.copymode(whole, file)
+            if digest(file) != digest(self.tree / name):
+                put(file, self.tree / name)
+                changed.append(name)
+        return changed
+
     def make_commits(self) -> str:
+        later = set(self.new)
         base = self.git("rev-parse", "HEAD").stdout.strip()
         try:
             for patch, files in self.new_with.items():
-                ran = self.git("am", "-q", str(patch), check=False)
+                mail = patch
+                if not has_diff(patch):
+                    mail = self.work / "message"
+                    mail.write_text(patch.read_text().partition("\n---\n")[0])
+                ran = self.git("am", "-q", "--empty=keep", str(mail), check=False)
                 if ran.returncode:
                     said = (ran.stdout + ran.stderr).splitlines()
                     why = [line for line in said if line.startswith("error: ")] or said or [""]
                     die(f"git am does not take {shown(patch)} ({why[0]}); {self.tree} is as it was")
-                for name in files:
-                    put(self.new[name], self.tree / name)
-                if files:
-                    self.git("add", "-f", "--", *files)
+                later.difference_update(files)
+                if changed := self.put_new(later):
+                    self.git("add", "-f", "--", *changed)
                     self.git("commit", "-q", "--amend", "--no-edit")
             for name, file in self.wanted.items():
                 if digest(file) != digest(self.tree / name):

@@ -192,6 +192,25 @@ class Commits(Place):
         self.is_back()
         self.says("error: tree has no patches of ours in it: nothing to undo", "unapply")
 
+    def test_modules_come_with_their_files(self) -> None:
+        early = "mod a;\n\nuse a::A;\n"
+        new = f'{early[:8]}/// About it\n#[cfg(X)]\npub(crate) mod b;\n#[path = "below/c.rs"]\nmod c;\n{early[7:]}'
+        self.write({"ours/rust/new.rs": new, "ours/rust/new/a.rs": "", "ours/rust/new/b.rs": "mod d;\n",
+                    "ours/rust/new/b/d.rs": "", "ours/rust/below/c.rs": "",
+                    "ours/patches/2-b.patch": PATCH.format(file="rust/b", new="fs/iomap/tests/ rust/new.rs "
+                                                                              "rust/new/a.rs"),
+                    # Without a diff
+                    "ours/patches/3-c.patch": "From: me <me@localhost>\nSubject: [PATCH] the rest\n\nWhy\n---\n"
+                                              "New files: rust/new/ rust/below/\n-- \n2.39.5\n"})
+        self.says(".*made 3 commits with 8 new files.*", "apply")
+        self.assertEqual(self.git("show", "HEAD~:rust/new.rs"), early.strip())
+        self.assertEqual((self.tree / "rust/new.rs").read_text(), new)
+        self.assertEqual(self.git("log", "-1", "--format=%s: %b"), "the rest: Why")
+        self.assertEqual(self.git("show", "--format=", "--name-only").split(),
+                         ["rust/below/c.rs", "rust/new.rs", "rust/new/b.rs", "rust/new/b/d.rs"])
+        self.says(".* tree is as it was.*", "unapply")
+        self.is_back()
+
     def test_tree_that_takes_no_commits(self) -> None:
         for name, text, said in (
                 ("tree/fs/a", "other", "tree/fs/a has a change that is not committed: commit or stash it first"),
