@@ -4,7 +4,7 @@
  *
  * The headers come before the macros, so that the macros rename only the
  * definitions, not the declarations or the tracepoints.  The renamed symbols are
- * not exported: callers go through the switch in direct_io_glue.c.
+ * not exported: callers go through direct_io_switch.c.
  */
 #include <linux/bio-integrity.h>
 #include <linux/blk-crypto.h>

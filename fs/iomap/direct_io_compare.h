@@ -27,6 +27,13 @@ u32 impl##_iomap_finish_ioend_direct(struct iomap_ioend *ioend)
 IOMAP_DIO_DECLARE(c);
 IOMAP_DIO_DECLARE(rust);
 
+/* Chooses the implementation of new requests. */
 void iomap_dio_choose(bool c);
+
+/*
+ * The first word of a Rust request.  A C request begins with a pointer to its
+ * kiocb, which is never this.
+ */
+#define IOMAP_DIO_RUST_MARK	1
 
 #endif /* _IOMAP_DIRECT_IO_COMPARE_H */

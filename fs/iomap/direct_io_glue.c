@@ -1,131 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The parts of the Rust direct I/O path that have to be C: exported symbols, an
- * initcall, a rate-limited message with a file name, and, with
- * CONFIG_IOMAP_DIO_COMPARE, the switch between the two implementations.
+ * initcall, and a rate-limited message with a file name.
  */
 #include <linux/init.h>
 #include <linux/panic.h>
 #include <linux/ratelimit.h>
 #include "direct_io_glue.h"
-
-#ifdef CONFIG_IOMAP_DIO_COMPARE
-#include <linux/jump_label.h>
-#include <linux/kobject.h>
-#include <linux/sysfs.h>
-#include "direct_io_compare.h"
-
-static DEFINE_STATIC_KEY_FALSE(iomap_dio_use_c);
-
-/*
- * The implementation that began a request also completes it.  The switch may have
- * changed since, so this reads the first word of the request instead.
- */
-static bool iomap_dio_is_rust(const void *dio)
-{
-	return *(const unsigned long *)dio == IOMAP_DIO_RUST_MARK;
-}
-
-ssize_t iomap_dio_rw(struct kiocb *iocb, struct iov_iter *iter,
-		const struct iomap_ops *ops, const struct iomap_dio_ops *dops,
-		unsigned int dio_flags, void *private, size_t done_before)
-{
-	if (static_branch_unlikely(&iomap_dio_use_c))
-		return c_iomap_dio_rw(iocb, iter, ops, dops, dio_flags,
-				private, done_before);
-	return rust_iomap_dio_rw(iocb, iter, ops, dops, dio_flags, private,
-			done_before);
-}
-
-struct iomap_dio *__iomap_dio_rw(struct kiocb *iocb, struct iov_iter *iter,
-		const struct iomap_ops *ops, const struct iomap_dio_ops *dops,
-		unsigned int dio_flags, void *private, size_t done_before)
-{
-	if (static_branch_unlikely(&iomap_dio_use_c))
-		return c___iomap_dio_rw(iocb, iter, ops, dops, dio_flags,
-				private, done_before);
-	return rust___iomap_dio_rw(iocb, iter, ops, dops, dio_flags, private,
-			done_before);
-}
-
-ssize_t __iomap_dio_read_simple(struct kiocb *iocb, struct iov_iter *iter,
-		struct iomap_iter *iomi)
-{
-	if (static_branch_unlikely(&iomap_dio_use_c))
-		return c___iomap_dio_read_simple(iocb, iter, iomi);
-	return rust___iomap_dio_read_simple(iocb, iter, iomi);
-}
-
-ssize_t iomap_dio_complete(struct iomap_dio *dio)
-{
-	if (iomap_dio_is_rust(dio))
-		return rust_iomap_dio_complete(dio);
-	return c_iomap_dio_complete(dio);
-}
-
-void iomap_dio_bio_end_io(struct bio *bio)
-{
-	if (iomap_dio_is_rust(bio->bi_private))
-		rust_iomap_dio_bio_end_io(bio);
-	else
-		c_iomap_dio_bio_end_io(bio);
-}
-
-u32 iomap_finish_ioend_direct(struct iomap_ioend *ioend)
-{
-	if (iomap_dio_is_rust(ioend->io_bio.bi_private))
-		return rust_iomap_finish_ioend_direct(ioend);
-	return c_iomap_finish_ioend_direct(ioend);
-}
-
-static ssize_t dio_impl_show(struct kobject *kobj, struct kobj_attribute *attr,
-		char *buf)
-{
-	return sysfs_emit(buf, "%s\n",
-			static_key_enabled(&iomap_dio_use_c) ? "c" : "rust");
-}
-
-/* Chooses the implementation of new requests. */
-void iomap_dio_choose(bool c)
-{
-	if (c)
-		static_branch_enable(&iomap_dio_use_c);
-	else
-		static_branch_disable(&iomap_dio_use_c);
-}
-
-static ssize_t dio_impl_store(struct kobject *kobj, struct kobj_attribute *attr,
-		const char *buf, size_t count)
-{
-	if (sysfs_streq(buf, "c"))
-		iomap_dio_choose(true);
-	else if (sysfs_streq(buf, "rust"))
-		iomap_dio_choose(false);
-	else
-		return -EINVAL;
-	return count;
-}
-
-static struct kobj_attribute dio_impl_attr = __ATTR_RW(dio_impl);
-
-static int __init iomap_dio_switch_init(void)
-{
-	struct kobject *kobj = kobject_create_and_add("iomap", kernel_kobj);
-	int error;
-
-	if (!kobj)
-		return -ENOMEM;
-	error = sysfs_create_file(kobj, &dio_impl_attr.attr);
-	if (error)
-		kobject_put(kobj);
-	return error;
-}
-#else
-static inline int iomap_dio_switch_init(void)
-{
-	return 0;
-}
-#endif /* CONFIG_IOMAP_DIO_COMPARE */
 
 EXPORT_SYMBOL_GPL(iomap_dio_rw);
 EXPORT_SYMBOL_GPL(__iomap_dio_rw);
@@ -143,6 +24,6 @@ static int __init iomap_dio_glue_init(void)
 {
 	if (iomap_dio_rust_init())
 		panic("iomap: no memory for direct I/O\n");
-	return iomap_dio_switch_init();
+	return 0;
 }
 fs_initcall(iomap_dio_glue_init);

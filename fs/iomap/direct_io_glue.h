@@ -8,14 +8,8 @@
 #define _IOMAP_DIRECT_IO_GLUE_H
 
 #include <linux/bio.h>
-#include <linux/bio-integrity.h>
-#include <linux/blk-crypto.h>
 #include <linux/blkdev.h>
-#include <linux/fscrypt.h>
-#include <linux/fserror.h>
 #include <linux/iomap.h>
-#include <linux/pagemap.h>
-#include <linux/uio.h>
 #include "internal.h"
 #include "trace.h"
 
@@ -24,11 +18,5 @@ int iomap_dio_rust_init(void);
 
 /* Warns, rate-limited, that a page was dirtied during direct I/O.  In C. */
 void iomap_dio_warn_collision(struct kiocb *iocb);
-
-/*
- * The first word of a Rust request where the C implementation is built in as
- * well.  A C request begins with a pointer to its kiocb, which is never this.
- */
-#define IOMAP_DIO_RUST_MARK	1
 
 #endif /* _IOMAP_DIRECT_IO_GLUE_H */

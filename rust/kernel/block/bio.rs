@@ -33,8 +33,8 @@ use crate::{
     },
     bindings,
     error::to_result,
+    flag_word::flag_word,
     fs::inode::Inode,
-    iomap::flags::flag_word,
     iov::IovIter,
     prelude::*,
     task::MaySleep, //

@@ -28,79 +28,9 @@
 
 use crate::{
     bindings,
-    bits::bit_u32, //
+    bits::bit_u32,
+    flag_word::flag_word, //
 };
-
-/// Declares a transparent word of flags whose constants may be zero when a feature is off.
-///
-/// `impl_flags!` needs distinct non-zero values for an `enum`, and `IOMAP_F_INTEGRITY` is zero
-/// without `CONFIG_BLK_DEV_INTEGRITY`.
-macro_rules! flag_word {
-    (
-        $(#[$attr:meta])*
-        pub struct $name:ident($ty:ty) {
-            $( $(#[$flag_attr:meta])* $flag:ident = $value:expr, )*
-        }
-    ) => {
-        $(#[$attr])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        #[repr(transparent)]
-        pub struct $name($ty);
-
-        impl $name {
-            $( $(#[$flag_attr])* pub const $flag: Self = Self($value as $ty); )*
-
-            /// Returns the word with no flag set.
-            #[inline]
-            pub const fn empty() -> Self {
-                Self(0)
-            }
-
-            /// Returns the word as C knows it.
-            #[inline]
-            pub const fn into_raw(self) -> $ty {
-                self.0
-            }
-
-            /// Whether any bit of `flags` is set. Always false for a flag whose feature is off.
-            #[inline]
-            pub const fn has(self, flags: Self) -> bool {
-                self.0 & flags.0 != 0
-            }
-
-            /// Returns the word with the bits of `flags` set if `on`, unchanged otherwise.
-            #[inline]
-            #[must_use]
-            pub const fn with_if(self, on: bool, flags: Self) -> Self {
-                if on { Self(self.0 | flags.0) } else { self }
-            }
-
-            /// Returns the word without the bits of `flags`.
-            #[inline]
-            #[must_use]
-            pub const fn without(self, flags: Self) -> Self {
-                Self(self.0 & !flags.0)
-            }
-        }
-
-        impl ::core::ops::BitOr for $name {
-            type Output = Self;
-            #[inline]
-            fn bitor(self, rhs: Self) -> Self {
-                Self(self.0 | rhs.0)
-            }
-        }
-
-        impl ::core::ops::BitOrAssign for $name {
-            #[inline]
-            fn bitor_assign(&mut self, rhs: Self) {
-                self.0 |= rhs.0;
-            }
-        }
-    };
-}
-
-pub(crate) use flag_word;
 
 /// Adds `from_raw()` to words that C passes to Rust. The other words only go to C.
 macro_rules! from_raw {

@@ -126,6 +126,7 @@ impl Iocb {
     ///
     /// The message names the file and the task.
     #[cold]
+    #[inline]
     pub fn warn_collision(&self) {
         // SAFETY: The kiocb and its file are valid by the invariants.
         unsafe { bindings::iomap_dio_warn_collision(self.as_raw()) };

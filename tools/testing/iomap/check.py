@@ -64,7 +64,8 @@ def rustfmt(at: Place) -> str:
 
 def checkpatch(at: Place) -> str:
     command = ("perl", at.tree / "scripts/checkpatch.pl", f"--root={at.tree}", "--terse", "--show-types",
-               "--ignore", "FILE_PATH_CHANGES")
+               # A patch may only bring files, which are looked at by themselves.
+               "--ignore", "FILE_PATH_CHANGES,NOT_UNIFIED_DIFF")
     said = "".join(output(*command, patch) for patch in sorted((at.project / "patches").rglob("*.patch")))
     said += output(*command, "-f", *at.files("*.[ch]", "*.rs", "Kconfig"))
     errors = [line for line in said.splitlines() if " ERROR:" in line]
@@ -127,7 +128,7 @@ def flags(at: Place) -> str:
 
 
 # Of the kernel crate only what is ours.
-OURS = re.compile(r"kernel::(iomap|block::(bdev|bio|plug)|fs::(inode|kiocb)|iov::iter|task::may_sleep)::")
+OURS = re.compile(r"kernel::(flag_word|iomap|block::(bdev|bio|plug)|fs::(inode|kiocb)|iov::iter|task::may_sleep)::")
 
 
 def references(listing: str) -> tuple[int, list[str]]:

@@ -24,7 +24,7 @@ from only import matches
 SUITES = ("rust_iomap", "iomap_dio", "rust_doctests_kernel")
 # Of the examples in the kernel crate those in our files.
 EXAMPLES = re.compile(r"rust_doctest_kernel_"
-                      r"(block_(bdev|bio|plug)|fs_(inode|kiocb)|iov_iter|task_may_sleep|iomap)_")
+                      r"(block_(bdev|bio|plug)|flag_word|fs_(inode|kiocb)|iov_iter|task_may_sleep|iomap)_")
 
 Result = dict[str, Any]
 

@@ -9,8 +9,8 @@ use super::Kiocb;
 use crate::{
     bindings,
     error::to_result,
+    flag_word::flag_word,
     fs::inode::Inode,
-    iomap::flags::flag_word,
     prelude::*,
     sync::atomic::{
         Atomic,

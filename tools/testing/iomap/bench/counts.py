@@ -61,7 +61,8 @@ C_OBJECT, RUST_OBJECT = "fs/iomap/direct_io_compare.o", "fs/iomap/direct_io.o"
 TEXT = {
     "C: direct-io.c": (C_OBJECT, ""),
     "Rust: direct_io.rs and its modules": (RUST_OBJECT, ""),
-    "Rust: direct_io_glue.c, with the switch": ("fs/iomap/direct_io_glue.o", ""),
+    "Rust: direct_io_glue.c": ("fs/iomap/direct_io_glue.o", ""),
+    "The switch between the two": ("fs/iomap/direct_io_switch.o", ""),
     "Rust: parts in the kernel crate": (
         "rust/kernel.o", r"kernel::(iomap|iov::iter|block::(bdev|bio|plug)|fs::(inode|kiocb)|task::may_sleep)"),
 }
