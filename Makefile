@@ -37,7 +37,7 @@ lint: ## the checks of style and types, in a minute: shellcheck, ruff, mypy, rus
 check: ## all static checks: these, the patches, the symbols, what must not compile
 	@$T/check.sh
 
-matrix: ## do our parts compile for other machines and with other options?
+matrix: ## do our parts compile for other machines, with other options, and each patch by itself?
 	@$T/matrix.sh
 
 litmus: ## do the protocols of the hand-over hold in the kernel's memory model? (HERD7=path, if herd7 is not in PATH)

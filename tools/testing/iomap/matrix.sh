@@ -12,6 +12,9 @@
 # CONFIG_X=y", nothing is compiled: this is what must not come true.
 # What the tools said is in $CACHE/matrix/NAME.log. The objects of a configuration, 200 MB, are
 # deleted when it has passed. The last line is "N passed, N failed, N skipped".
+#
+# For "series", "make apply COMMIT=1" makes a branch, and what each commit touches is compiled, one after
+# the other, with each option on as soon as there is one.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail
@@ -30,13 +33,14 @@ mkdir -p "$logs"
 
 trap stop INT TERM HUP
 
-# Builds $flavour with what it says in $log, and shows where it is.
+# Builds $flavour, or only the targets in the arguments, with what it says in $log, and shows where it is.
 build()
 {
 	local status=0
 
 	rm -f "$BUILD/$flavour/build.log"
-	"$IOMAP_DIR/build.sh" "$flavour" prepare rust/ fs/iomap/ >"$log" 2>&1 </dev/null &
+	[ $# -gt 0 ] || set -- prepare rust/ fs/iomap/
+	"$IOMAP_DIR/build.sh" "$flavour" "$@" >"$log" 2>&1 </dev/null &
 	children=("$!")
 	while kill -0 "${children[0]}" 2>/dev/null; do
 		progress "$i/${#names[@]} $name: $(tail -qn 1 "$BUILD/$flavour/build.log" "$log" 2>/dev/null | head -n 1 | cut -c1-60)"
@@ -58,7 +62,52 @@ wrong_objects()
 	done >"$logs/symbols"
 	# On 32 bits the kernel has no such functions, or only one that panics.
 	sed -nE "s,.*/$flavour/(.*): +U (__aeabi_u?ldivmod|__u?(div|mod)di3)\$,\1 divides 64 bits (\2),p" "$logs/symbols"
-	grep -q ' T iomap_dio_rw$' "$logs/symbols" || echo "there is no iomap_dio_rw() in fs/iomap/built-in.a"
+	! grep -qx CONFIG_IOMAP_DIO_RUST=y "$BUILD/$flavour/.config" || grep -q ' T iomap_dio_rw$' "$logs/symbols" ||
+		echo "there is no iomap_dio_rw() in fs/iomap/built-in.a"
+}
+
+# Builds each commit, in $title how many there are, or in $why what is wrong.
+series()
+{
+	local tree=$CACHE/tree-series BUILD=$CACHE/build-series base commit n=0 late=() files targets
+	local -x GIT_COMMITTER_NAME=matrix GIT_COMMITTER_EMAIL=matrix@localhost
+	local -x GIT_AUTHOR_NAME=matrix GIT_AUTHOR_EMAIL=matrix@localhost
+	local git=(git -c core.hooksPath=/dev/null -c commit.gpgSign=false -c advice.detachedHead=false -C "$tree")
+
+	need_tool git git
+	[ -e "$SRC/.stamp" ] || "$IOMAP_DIR/source.sh"
+	rm -rf "$tree" "$BUILD"
+	cp -al "$SRC" "$tree"
+	"${git[@]}" init -q
+	# Only what the patches change.
+	sed -n 's,^+++ b/,,p' "$PROJECT"/patches/*.patch | sort -u | xargs "${git[@]}" add -f Makefile
+	"${git[@]}" commit -q -m base
+	base=$("${git[@]}" rev-parse HEAD)
+	COMMIT=1 "$IOMAP_DIR/overlay.sh" apply "$tree" >"$log" 2>&1 || { why=$(tail -n 1 "$log") && return; }
+	mapfile -t commits < <("${git[@]}" rev-list --reverse "$base..")
+	for commit in "${commits[@]}"; do
+		n=$((n + 1))
+		"${git[@]}" checkout -q "$commit"
+		mapfile -t files < <("${git[@]}" diff --name-only "$commit~" "$commit")
+		mapfile -t targets < <(run_python series.py targets "${files[@]}")
+		[ ${#targets[@]} -gt 0 ] || continue
+		# There is another option to switch on.
+		[[ ${files[*]} != *Kconfig* ]] || rm -f "$BUILD/$flavour/.config"
+		if ! IOMAP_OVERLAY=series NO_SYNC=1 build "${targets[@]}"; then
+			why="commit $n of ${#commits[@]}, $("${git[@]}" log -1 --format='"%s"'): $(first_error)"
+			return
+		fi
+		mapfile -t files < <("${git[@]}" diff --name-only --diff-filter=A "$commit~" "$commit")
+		mapfile -t -O ${#late[@]} late < <(run_python series.py waiting "$BUILD/$flavour" "${files[@]}")
+	done
+	why=$(run_python series.py waiting "$BUILD/$flavour" "${late[@]}" | sed 's/$/ is compiled by no commit/; q')
+	title="$title, ${#commits[@]} commits, ${#late[@]} files compiled by a later one"
+	[ -n "$why" ] || rm -rf "$tree" "$BUILD"
+}
+
+first_error()
+{
+	grep -am 1 -E '(^|[^a-z_])error' "$log" || tail -n 1 "$log"
 }
 
 passed=0 failed=0 skipped=0 i=0
@@ -68,14 +117,19 @@ for name in "${names[@]}"; do
 	refused=$(sed -n 's/^# refused: //p' "$file")
 	i=$((i + 1)) began=$SECONDS why=
 
-	if build; then
+	if [ "$name" = series ]; then
+		[ -n "$KSRC" ] || series
+	elif build; then
 		why=$(wrong_objects | tee -a "$log" | head -n 1)
 		[ -z "$refused" ] || why="it takes $refused"
 	elif [ -z "$refused" ] || ! grep -qF "did not take $refused " "$log"; then
-		why=$(grep -am 1 -E '(^|[^a-z_])error' "$log" || tail -n 1 "$log")
+		why=$(first_error)
 	fi
 
-	if [ -z "$why" ]; then
+	if [ "$name" = series ] && [ -n "$KSRC" ]; then
+		echo "skipped $name ($title): it is made on the source from Debian"
+		skipped=$((skipped + 1))
+	elif [ -z "$why" ]; then
 		echo "ok $name ($title; $((SECONDS - began)) s)"
 		passed=$((passed + 1))
 		rm -rf "${BUILD:?}/$flavour"
