@@ -49,7 +49,7 @@ fuzz: ## run random scripts on C and Rust and compare
 mutants: ## mutation testing: make one wrong edit at a time and see which test fails
 	@$T/mutants.sh
 
-coverage: ## what do the scripts reach? Lines of the C file, edges of the Rust one
+coverage: ## what do the scripts reach of the C file, and of the Rust code?
 	@$T/coverage.sh
 
 apply: ## put patches and files into your own kernel tree: KSRC=~/linux (COMMIT=1 as git commits)

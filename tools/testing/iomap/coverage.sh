@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What do the scripts of fs/iomap/tests/ reach? Builds the um-cov kernel, which counts the lines of
-# the C file as for gcov and sets a flag for each edge of the Rust code, boots it once to play the
-# scripts that have a name and once for those drawn at random, and says what was reached.
+# What do the scripts of fs/iomap/tests/ reach? Builds the um-cov kernel, in which the compilers count how
+# often each region of the C file and of the Rust code is entered, boots it once to play the scripts that
+# have a name and once for those drawn at random, and says what was reached.
 #
 #   SCRIPTS=n   how many are drawn at random (20000)
 #   KSRC=       your own kernel tree
 #
 # Results go to results/<time>-coverage/, and results/latest-coverage points there. The last line is
-# "C: N of M lines, Rust: N of M edges"; it fails if a script fails, or if a line of the C file is not
-# reached that the file "unreachable" does not name.
+# "C: N of M regions, Rust: N of M regions"; it fails if a script fails, if a region of the C file is not
+# reached that the file "unreachable" does not name, or if that names what is reached.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail
@@ -31,7 +31,7 @@ play()
 
 	rm -rf "$run"
 	GUEST_MEM=${GUEST_MEM:-1G} GUEST_APPEND="kunit.filter_glob=$suite kunit.timeout=300 $* ${GUEST_APPEND:-}" \
-		run_guest um-cov "$run" "$timeout" /project/tools/testing/iomap/coverage/guest.sh || status=$?
+		run_guest um-cov "$run" "$timeout" sh -c 'cat /sys/kernel/debug/iomap_dio_coverage >"$RUN/counters"' || status=$?
 	[ "$status" -eq 0 ] ||
 		die "the guest with the $name scripts ended with status $status: see $run/console.log"
 	ktap "cov-$name" >"$run/tests"
@@ -51,7 +51,6 @@ about_run
 out=$CACHE/run/cov-report
 rm -rf "$out"
 mkdir -p "$out"
-say "looking up where the edges are"
 status=0
 in_root python3 -B /project/tools/testing/iomap/coverage/coverage.py "--llvm=$LLVM_MAJOR" \
 	"--tree=/cache/${TREE##*/}" "--build=/cache/${BUILD##*/}/um-cov" \
