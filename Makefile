@@ -31,7 +31,7 @@ count: ## is the Rust path as cheap as its budget says?
 test: ## build the test kernel and run every test (MACHINE=qemu: KUnit on x86_64)
 	@$T/test.sh
 
-lint: ## the checks of style and types, in a minute: shellcheck, ruff, mypy, rustfmt, clippy, checkpatch, places of unsafe
+lint: ## the checks of style and types, in a minute: shellcheck, ruff, mypy, rustfmt, clippy, checkpatch, who may be unsafe
 	@$T/check.sh lint
 
 check: ## all static checks: these, the patches, the symbols, what must not compile

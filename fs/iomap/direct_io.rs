@@ -17,6 +17,9 @@
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 
+// The compiler names every match that a new variant concerns.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use core::ptr;
 use kernel::{
     bindings,

@@ -12,9 +12,9 @@ set -euo pipefail
 # The fastest first.
 lint=(shellcheck ruff mypy rustfmt unsafe checkpatch clippy)
 checks=(shellcheck ruff mypy patches rustfmt unsafe flags catalogue checkpatch
-	clippy build panicking variant attack exports c-free off none)
+	clippy build panicking attack exports c-free off none)
 # The builds that a check looks at: Rust alone, Rust without our option, no Rust (see build.sh).
-declare -A needs=([clippy]=rust [build]=rust [panicking]=rust [variant]=rust [attack]=rust [exports]=rust
+declare -A needs=([clippy]=rust [build]=rust [panicking]=rust [attack]=rust [exports]=rust
 	[c-free]="rust off" [off]=off [none]=none)
 case ${1:-} in
 list)

@@ -4,6 +4,7 @@
 import re
 import tempfile
 import unittest
+from itertools import combinations
 from pathlib import Path
 
 import check
@@ -41,15 +42,11 @@ class Sources(unittest.TestCase):
             path.write_text(text)
         return check.Place(Path(folder.name), Path(folder.name), Path(folder.name), "0")
 
-    def test_unsafe_in_a_comment(self) -> None:
-        at = self.place({"fs/iomap/direct_io.rs": "unsafe { a() }\nunsafe fn f() // unsafe {\n",
-                         "fs/iomap/direct_io/simple.rs": "// unsafe\nsafe(); // unsafe\n"})
-        self.assertIn("direct_io.rs 1 blocks + 1 fn/impl,", check.unsafe(at))
-
-    def test_unsafe_where_there_is_to_be_none(self) -> None:
-        at = self.place({"fs/iomap/direct_io/simple.rs": "\n    unsafe { a() }\n"})
-        with self.assertRaisesRegex(check.Wrong, r"^fs/iomap/direct_io/simple.rs:2: unsafe \{"):
-            check.unsafe(at)
+    def test_unsafe(self) -> None:
+        name = "fs/iomap/direct_io/simple.rs"
+        self.assertEqual(check.unsafe(self.place({name: "//! Doc.\n\n#![forbid(unsafe_code)]\n"})), "1 files forbid it")
+        with self.assertRaisesRegex(check.Wrong, f"^{name} does not forbid"):
+            check.unsafe(self.place({name: "// #![forbid(unsafe_code)]\n"}))
 
     def test_flags(self) -> None:
         known = (check.HERE / "known-flags").read_text().splitlines()
@@ -84,6 +81,16 @@ class OurFiles(unittest.TestCase):
                 self.assertTrue(name.startswith(maintained))
                 self.assertRegex("::".join(["kernel", *words, ""]), check.OURS)
                 self.assertRegex("_".join(["rust_doctest_kernel", *words, ""]), report.EXAMPLES)
+
+
+    def test_kinds_differ(self) -> None:
+        """Of any two kinds of request, some function has one in an arm of a match without the other."""
+        text = (PROJECT / "fs/iomap/direct_io/dio.rs").read_text()
+        kinds = re.findall(r"^    (\w+)", text.partition("enum Kind {")[2].partition("\n}")[0], re.MULTILINE)
+        arms = [set(re.findall(r"Kind::(\w+)", arm)) for arm in re.findall(r"((?:\|?\s*Kind::\w+[^|=]*)+)=>", text)]
+        self.assertGreater(len(kinds), 1)
+        for pair in combinations(kinds, 2):
+            self.assertIn(1, [len(arm & set(pair)) for arm in arms], pair)
 
 
 class Objects(unittest.TestCase):
