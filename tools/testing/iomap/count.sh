@@ -27,7 +27,7 @@ bench=/project/tools/testing/iomap/bench
 # What picks rows, how they are counted, and what makes a report of it.
 select=(--machine=qemu) options=() shard=() kind=$what smp=1 load=count.py disk=786432
 # The plugin, its sources, and what it is told.
-plugin=count sources=("$bench"/{plugin,cache}.c) told=''
+plugin=count sources=("$bench"/{plugin,cache,map}.c) told=''
 case $what in
 bench) select+=("${@:2}") program=(count_report.py) ;;
 profile)
@@ -44,7 +44,7 @@ ablate) select+=("--find=$4") options=("--sides=$3") kind=bench program=(ablate_
 seeds) select=(--machine=seeds) kind=bench program=(seeds.py) ;;
 scale)
 	smp=8 load=scale.py disk=524288 program=(scale_report.py)
-	plugin=lines sources=("$bench/lines.c") told=,turn=100
+	plugin=lines sources=("$bench"/{lines,map}.c) told=,turn=100
 	;;
 *) die "usage: $0 bench|profile|budget|ablate|seeds|scale" ;;
 esac

@@ -37,7 +37,6 @@ typedef uint64_t misses_of[NR_PROCESSORS][NR_MISSES];
 static misses_of *misses;
 /* By how many lines the function is moved for each of the other L1i; always the same. */
 static uint8_t (*moves)[MOVES];
-static size_t nr;
 
 /* What is executed once for each I/O, as in counts.py. */
 static const char *const io_names[] = {
@@ -159,7 +158,7 @@ static void print(misses_of of)
 	fputc('\n', out);
 }
 
-void cache_mark(uint64_t number, const uint64_t *starts)
+void cache_mark(uint64_t number)
 {
 	static const misses_of none;
 
@@ -173,20 +172,17 @@ void cache_mark(uint64_t number, const uint64_t *starts)
 		fprintf(out, "%" PRIx64, starts[i]);
 		print(misses[i]);
 	}
-	if (fflush(out)) {
-		fprintf(stderr, "iomap-count: the misses cannot be written: %m\n");
-		exit(1);
-	}
+	if (fflush(out))
+		fail("the misses cannot be written: %m");
 	memset(misses, 0, (nr + 1) * sizeof(*misses));
 	begun = true;
 }
 
-void cache_begin(FILE *file, size_t nr_functions)
+void cache_begin(FILE *file)
 {
 	unsigned short seed[3] = { 0 };
 
 	out = file;
-	nr = nr_functions;
 	misses = calloc(nr + 1, sizeof(*misses));
 	moves = malloc(nr * sizeof(*moves));
 	for (size_t i = 0; i < nr * MOVES; i++)

@@ -56,35 +56,24 @@ struct bytes *g_byte_array_set_size(struct bytes *array, unsigned int size);
 extern __thread void *current_cpu;
 void cpu_exit(void *cpu);
 
-int qemu_plugin_version = 7;
-
-/* nopl 0x10c0d1(%rax,%rax), an instruction without effect that no compiler emits */
-static const unsigned char mark[] = { 0x0f, 0x1f, 0x84, 0x00, 0xd1, 0xc0, 0x10, 0x00 };
-
-/* The boundary between user space, below, and the kernel. */
-#define KERNEL (1ULL << 63)
 #define PAGE_SHIFT 12
 #define LINE_SHIFT 6
 #define MAX_CPUS 8
 
-struct function {
-	uint64_t start;
-	char *name;
-};
-
-/* By address, the first is user space. */
-static struct function *functions;
-static size_t nr_functions = 1;
-
 static struct {
 	const char *name;
-	uint64_t calls;
+	uint64_t start, calls;
 } called[] = {
-	{ "__x64_sys_pread64", 0 },
-	{ "__x64_sys_pwrite64", 0 },
-	{ "c_iomap_dio_rw", 0 },
-	{ "c___iomap_dio_read_simple", 0 },
+	{ .name = "__x64_sys_pread64" },
+	{ .name = "__x64_sys_pwrite64" },
+	{ .name = "c_iomap_dio_rw" },
+	{ .name = "c___iomap_dio_read_simple" },
 };
+static uint64_t timer_begin, timer_end;
+
+/* The functions *_iomap_begin. */
+static uint64_t begins[64];
+static size_t nr_begins;
 
 /* Which processors have the line, as bits, and which wrote it last. */
 struct line {
@@ -114,12 +103,6 @@ static bool counting;
 static uint64_t turn, mark_page, windows;
 static FILE *out;
 
-static void fail(const char *why)
-{
-	fprintf(stderr, "iomap-lines: %s\n", why);
-	exit(1);
-}
-
 /* A number for the processor that executes this. */
 static int this_cpu(void)
 {
@@ -130,22 +113,6 @@ static int this_cpu(void)
 			return i;
 	}
 	fail("the guest has more than 8 processors");
-	return 0;
-}
-
-static struct function *function_of(uint64_t address)
-{
-	size_t low = 0, high = nr_functions;
-
-	while (high - low > 1) {
-		size_t middle = (low + high) / 2;
-
-		if (functions[middle].start <= address)
-			low = middle;
-		else
-			high = middle;
-	}
-	return &functions[low];
 }
 
 static size_t hash(uint64_t a, uint64_t b)
@@ -208,7 +175,7 @@ static void on_access(unsigned int wrong, uint32_t info, uint64_t address, void 
 		bool moved = access_line(line, cpu, write);
 
 		if (moved && !(write && read_by == pc && read_line == line))
-			count_move(address, function_of(pc)->start);
+			count_move(address, starts[index_of(pc)]);
 		if (!write) {
 			read_by = moved ? pc : 0;
 			read_line = line;
@@ -283,7 +250,7 @@ static void on_iomap_begin(unsigned int wrong, void *data)
 	if (nr_inodes == sizeof(inodes) / sizeof(*inodes))
 		return;
 	inodes[nr_inodes].address = address;
-	inodes[nr_inodes++].function = ((struct function *)data)->start;
+	inodes[nr_inodes++].function = (uintptr_t)data;
 }
 
 static void call(struct insn *insn, on_exec *callback, int flags, void *data)
@@ -292,19 +259,18 @@ static void call(struct insn *insn, on_exec *callback, int flags, void *data)
 }
 
 /* The first instruction of a function. */
-static void on_translate_entry(struct insn *insn, struct function *function)
+static void on_translate_entry(struct insn *insn, uint64_t start)
 {
-	const char *name = function->name, *end = strstr(name, "_iomap_begin");
-
 	for (size_t i = 0; i < sizeof(called) / sizeof(*called); i++)
-		if (!strcmp(name, called[i].name))
+		if (start == called[i].start)
 			call(insn, on_call, QEMU_PLUGIN_CB_NO_REGS, &called[i].calls);
-	if (!strcmp(name, "asm_sysvec_apic_timer_interrupt"))
+	if (start == timer_begin)
 		call(insn, on_timer_begin, QEMU_PLUGIN_CB_NO_REGS, NULL);
-	if (!strcmp(name, "irqentry_exit"))
+	if (start == timer_end)
 		call(insn, on_timer_end, QEMU_PLUGIN_CB_NO_REGS, NULL);
-	if (end && !strcmp(end, "_iomap_begin"))
-		call(insn, on_iomap_begin, QEMU_PLUGIN_CB_R_REGS, function);
+	for (size_t i = 0; i < nr_begins; i++)
+		if (start == begins[i])
+			call(insn, on_iomap_begin, QEMU_PLUGIN_CB_R_REGS, (void *)start);
 }
 
 /*
@@ -334,72 +300,44 @@ static void on_translate(struct tb *tb, void *data)
 	for (size_t n = 0; n < qemu_plugin_tb_n_insns(tb); n++) {
 		struct insn *insn = qemu_plugin_tb_get_insn(tb, n);
 		uint64_t pc = qemu_plugin_insn_vaddr(insn);
-		struct function *function = function_of(pc);
-		unsigned char bytes[sizeof(mark)];
 
-		if (pc < KERNEL && qemu_plugin_insn_size(insn) == sizeof(mark)) {
-			qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
-			if (!memcmp(bytes, mark, sizeof(mark))) {
-				call(insn, on_mark, QEMU_PLUGIN_CB_NO_REGS, NULL);
-				mark_page = pc >> PAGE_SHIFT;
-			}
+		if (is_mark(insn)) {
+			call(insn, on_mark, QEMU_PLUGIN_CB_NO_REGS, NULL);
+			mark_page = pc >> PAGE_SHIFT;
 		}
-		if (pc >= KERNEL && pc == function->start)
-			on_translate_entry(insn, function);
+		if (pc >= KERNEL && pc == starts[index_of(pc)])
+			on_translate_entry(insn, pc);
 		if (pc >= KERNEL || pc >> PAGE_SHIFT == mark_page)
 			qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS,
 							 QEMU_PLUGIN_MEM_RW, (void *)pc);
 	}
 }
 
-static const char *argument(int argc, char **argv, const char *name)
+void symbol(const char *name, uint64_t address)
 {
-	while (argc && strncmp(argv[argc - 1], name, strlen(name)))
-		argc--;
-	if (!argc) {
-		fprintf(stderr, "iomap-lines: the argument %s is missing\n", name);
-		return NULL;
-	}
-	return argv[argc - 1] + strlen(name);
-}
+	const char *end = strstr(name, "_iomap_begin");
 
-/* Reads the functions from System.map, which is in the order of addresses. */
-static int read_map(const char *path)
-{
-	FILE *map = fopen(path, "r");
-	uint64_t address;
-	char kind, name[1024];
-
-	if (!map) {
-		fprintf(stderr, "iomap-lines: %s: %m\n", path);
-		return 1;
-	}
-	functions = calloc(1, sizeof(*functions));
-	while (fscanf(map, "%" SCNx64 " %c %1023s", &address, &kind, name) == 3) {
-		if (address < KERNEL || !strchr("tTwW", kind) ||
-		    address == functions[nr_functions - 1].start)
-			continue;
-		functions = realloc(functions, (nr_functions + 1) * sizeof(*functions));
-		functions[nr_functions].start = address;
-		functions[nr_functions++].name = strdup(name);
-	}
-	return fclose(map);
+	for (size_t i = 0; i < sizeof(called) / sizeof(*called); i++)
+		if (!strcmp(name, called[i].name))
+			called[i].start = address;
+	if (!strcmp(name, "asm_sysvec_apic_timer_interrupt"))
+		timer_begin = address;
+	if (!strcmp(name, "irqentry_exit"))
+		timer_end = address;
+	if (end && !strcmp(end, "_iomap_begin") && nr_begins < sizeof(begins) / sizeof(*begins))
+		begins[nr_begins++] = address;
 }
 
 /* QEMU calls this after it has loaded the plugin. */
 int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 {
-	const char *map = argument(argc, argv, "map="), *to = argument(argc, argv, "out="),
-		   *length = argument(argc, argv, "turn=");
+	const char *length = argument(argc, argv, "turn=");
 
-	if (!map || !to || !length || read_map(map))
-		return 1;
-	turn = strtoul(length, NULL, 10);
-	out = fopen(to, "w");
-	if (!out) {
-		fprintf(stderr, "iomap-lines: %s: %m\n", to);
-		return 1;
-	}
+	read_map(argc, argv);
+	out = open_argument(argc, argv, "out=", "w");
+	turn = length ? strtoul(length, NULL, 10) : 0;
+	if (!turn)
+		fail("turn= is missing");
 	lines = calloc(NR_LINES, sizeof(*lines));
 	moves = calloc(NR_MOVES, sizeof(*moves));
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate, NULL);

@@ -26,14 +26,6 @@
 
 #include "plugin.h"
 
-int qemu_plugin_version = 7;
-
-/* nopl 0x10c0d1(%rax,%rax), an instruction without effect that no compiler emits */
-static const unsigned char mark[] = { 0x0f, 0x1f, 0x84, 0x00, 0xd1, 0xc0, 0x10, 0x00 };
-
-/* The boundary between user space, below, and the kernel. */
-#define KERNEL 0xffff800000000000
-
 /*
  * A timer interrupt begins with the first function. It ends with its return or when I/O ends, which
  * for null_blk with irqmode=2 is in the timer interrupt itself.
@@ -48,14 +40,8 @@ static uint64_t timer_starts[NR_TIMER];
 /* What is counted. */
 enum { INSTRUCTIONS, CALLS, LOCKED, BYTES, NR_COUNTS };
 
-/*
- * The counters, in memory of QEMU, NR_COUNTS for each of these: index 0 is user space, index 1 is
- * kernel code in no function, then one for each function.
- */
+/* The counters, in memory of QEMU, NR_COUNTS for each index of starts[]. */
 static struct score *score;
-static size_t nr = 2;
-/* The start addresses of the functions, ascending, at the index of their counter. */
-static uint64_t *starts;
 
 static FILE *out, *cache;
 static uint64_t marks, timer;
@@ -79,14 +65,12 @@ static void on_mark(unsigned int cpu, void *data)
 			fprintf(out, " %" PRIu64, counts[i][n]);
 		fputc('\n', out);
 	}
-	if (fflush(out)) {
-		fprintf(stderr, "iomap-count: the counts cannot be written: %m\n");
-		exit(1);
-	}
+	if (fflush(out))
+		fail("the counts cannot be written: %m");
 	memset(counts, 0, nr * sizeof(*counts));
 	timer = 0;
 	if (cache)
-		cache_mark(marks - 1, starts);
+		cache_mark(marks - 1);
 }
 
 static void on_timer_begin(unsigned int cpu, void *data)
@@ -108,24 +92,6 @@ static void on_timer_end(unsigned int cpu, void *data)
 		timer += counts[i][INSTRUCTIONS] - before[i][INSTRUCTIONS];
 	memcpy(counts, before, nr * sizeof(*counts));
 	interrupted = 0;
-}
-
-/* The index of the counter for an address. */
-static size_t index_of(uint64_t address)
-{
-	size_t low = 1, high = nr;
-
-	if (address < KERNEL)
-		return 0;
-	while (high - low > 1) {
-		size_t middle = (low + high) / 2;
-
-		if (starts[middle] <= address)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
 }
 
 static void count(struct insn *insn, size_t index, int what)
@@ -186,70 +152,30 @@ static void on_translate(struct tb *tb, void *data)
 			count(insn, index, kind);
 		if (index > 1 && address == starts[index])
 			count(insn, index, CALLS);
-		if (!index && size == sizeof(mark) && !memcmp(bytes, mark, sizeof(mark)))
+		if (is_mark(insn))
 			call(insn, on_mark);
 	}
 }
 
-/* Opens the file that the argument "NAME=" names. */
-static FILE *open_argument(int argc, char **argv, const char *name, const char *mode)
+void symbol(const char *name, uint64_t address)
 {
-	FILE *file;
-
-	while (argc && strncmp(argv[argc - 1], name, strlen(name)))
-		argc--;
-	if (!argc) {
-		fprintf(stderr, "iomap-count: %sPATH is missing\n", name);
-		return NULL;
-	}
-	file = fopen(argv[argc - 1] + strlen(name), mode);
-	if (!file)
-		fprintf(stderr, "iomap-count: %s: %m\n", argv[argc - 1]);
-	return file;
-}
-
-/* Reads the functions from System.map, which is in the order of addresses. */
-static int read_map(FILE *map)
-{
-	uint64_t address;
-	char kind, name[1024];
-
-	starts = calloc(2, sizeof(*starts));
-	while (fscanf(map, "%" SCNx64 " %c %1023s", &address, &kind, name) == 3) {
-		if (address < KERNEL || !strchr("tTwW", kind))
-			continue;
-		for (int i = 0; i < NR_TIMER; i++)
-			if (!strcmp(name, timer_names[i]))
-				timer_starts[i] = address;
-		cache_symbol(name, address);
-		if (address == starts[nr - 1])
-			continue;
-		starts = realloc(starts, (nr + 1) * sizeof(*starts));
-		starts[nr++] = address;
-	}
 	for (int i = 0; i < NR_TIMER; i++)
-		if (!timer_starts[i]) {
-			fprintf(stderr, "iomap-count: System.map has no %s\n", timer_names[i]);
-			return 1;
-		}
-	return 0;
+		if (!strcmp(name, timer_names[i]))
+			timer_starts[i] = address;
+	cache_symbol(name, address);
 }
 
 /* QEMU calls this after it has loaded the plugin. */
 int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 {
-	FILE *map = open_argument(argc, argv, "map=", "r");
-
-	if (!map || read_map(map))
-		return 1;
+	read_map(argc, argv);
+	for (int i = 0; i < NR_TIMER; i++)
+		if (!timer_starts[i])
+			fail("System.map has no %s", timer_names[i]);
 	out = open_argument(argc, argv, "out=", "w");
-	if (!out)
-		return 1;
-	if (argc > 2) {
+	if (argument(argc, argv, "cache=")) {
 		cache = open_argument(argc, argv, "cache=", "w");
-		if (!cache)
-			return 1;
-		cache_begin(cache, nr);
+		cache_begin(cache);
 	}
 	before = calloc(nr, sizeof(*before));
 	score = qemu_plugin_scoreboard_new(nr * sizeof(*before));

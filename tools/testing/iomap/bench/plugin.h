@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What plugin.c, which counts, cache.c, which simulates caches, and lines.c have in common. */
+/* What plugin.c, which counts, cache.c, which simulates caches, and lines.c have in common, and map.c. */
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -47,11 +47,33 @@ bool qemu_plugin_translate_vaddr(uint64_t address, uint64_t *physical);
 struct score *qemu_plugin_scoreboard_new(size_t size);
 void *qemu_plugin_scoreboard_find(struct score *score, unsigned int cpu);
 
+/* map.c: the boundary between user space, below, and the kernel. */
+#define KERNEL 0xffff800000000000
+
+/* Ends QEMU. */
+__attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format, ...);
+/* What is behind "NAME=" in an argument; NULL if there is none. */
+const char *argument(int argc, char **argv, const char *name);
+/* Opens the file that an argument names. */
+FILE *open_argument(int argc, char **argv, const char *name, const char *mode);
+/* Whether this is the mark, an instruction without effect that no compiler emits. */
+bool is_mark(const struct insn *insn);
+/*
+ * The addresses of the functions, ascending. Index 0 is user space, and 1 is kernel code in no function; both have
+ * the address 0.
+ */
+extern uint64_t *starts;
+extern size_t nr;
+size_t index_of(uint64_t address);
+/* Reads the functions from System.map, the argument "map=", and calls symbol() for each name. */
+void read_map(int argc, char **argv);
+void symbol(const char *name, uint64_t address);
+
 /* Whether the processor is in a timer interrupt, see plugin.c. */
 extern int interrupted;
 
 /* These are called only if the plugin has the argument "cache=". */
 void cache_symbol(const char *name, uint64_t address);
-void cache_begin(FILE *file, size_t nr_functions);
+void cache_begin(FILE *file);
 void cache_translate(struct insn *insn, size_t function, bool first);
-void cache_mark(uint64_t number, const uint64_t *starts);
+void cache_mark(uint64_t number);
