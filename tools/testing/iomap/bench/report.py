@@ -161,95 +161,45 @@ def pyplot() -> Any:
     return plt
 
 
-def axes_of(entries: list[Entry], note: str, title: str, subtitle: str) -> tuple[
-        Any, dict[str, Any], dict[tuple[str, str], float]]:
-    """A figure with a line for each workload: the axes of each file system, and the y of each line."""
-    from matplotlib.transforms import blended_transform_factory
-    have = {(e["row"].fs, e["row"].kind, e["row"].engine) for e in entries}
-    systems = [fs for fs in bench_rows.FILESYSTEMS if any(fs == of for of, _, _ in have)]
-    lines = [(kind, engine) for kind in bench_rows.KINDS for engine in bench_rows.ENGINES
-             if any((fs, kind, engine) in have for fs in systems)]
-    at, titles, shaded, bottom = dict[tuple[str, str], float](), dict[str, float](), set[tuple[str, str]](), 0.0
-    for kind, of_kind in groupby(lines, lambda line: line[0]):
-        bottom += 0.35 if titles else 0
-        titles[kind] = bottom
-        bottom += 0.9
-        for number, line in enumerate(of_kind):
-            at[line] = bottom
-            bottom += 1
-            if number % 2 == 0:
-                shaded.add(line)
-    top = 1.25
-    height = 0.33 * bottom + top + 0.6
-    figure, grid = pyplot().subplots(1, len(systems), sharey=True, squeeze=False,
-                                     figsize=(2.6 + 3.9 * len(systems), height))
-    figure.subplots_adjust(left=1.62 / figure.get_figwidth(), right=0.98, top=1 - top / height,
-                           bottom=0.55 / height, wspace=0.07)
-    figure.text(0.012, 1 - 0.12 / height, title, fontsize=13, fontweight="bold", va="top")
-    figure.text(0.012, 1 - 0.43 / height, subtitle, fontsize=9, color="#444444", va="top")
-    figure.text(0.988, 0.06 / height, note, fontsize=6.5, color="#777777", ha="right", va="bottom")
-    axes = dict(zip(systems, grid[0], strict=True))
-    for kind, y in titles.items():
-        # along the left edge of the figure, over its group
-        where = blended_transform_factory(figure.transFigure, grid[0][0].transData)
-        grid[0][0].text(0.012, y + 0.1, bench_rows.KINDS[kind], fontweight="bold", fontsize=9,
-                        transform=where, ha="left", va="center", color="#222222")
-    for fs, ax in axes.items():
-        ax.set_ylim(bottom - 0.4, -0.6)
-        ax.set_yticks([at[line] for line in lines], [bench_rows.ENGINES[engine][0] for _, engine in lines])
-        ax.tick_params(axis="y", length=0)
-        ax.tick_params(axis="x", labelsize=8, color="#888888")
-        ax.set_title(bench_rows.FILESYSTEMS[fs], fontweight="bold", fontsize=10.5, pad=6)
-        for (kind, engine), y in at.items():
-            if (kind, engine) in shaded:
-                ax.axhspan(y - 0.5, y + 0.5, color="#f4f5f7", zorder=0, lw=0)
-            if (fs, kind, engine) not in have:
-                ax.text(0.02, y, "does not bounce" if kind.startswith("bounce") else "not run",
-                        transform=ax.get_yaxis_transform(), fontsize=7.5, color="#999999",
-                        va="center", style="italic")
-    return figure, axes, at
-
-
 def draw_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float, float, bool]], note: str,
                title: str, subtitle: str, label: str, legend: Sequence[tuple[str, str, str, str]] = ()) -> Any:
-    """Rust/C: a line for each workload, a mark for each size.
+    """Rust/C: axes for each file system, a line for each workload, a mark for each size.
 
     span(entry) has the ends of a stroke, with the ratio in between, and whether its mark is filled.
     """
     from matplotlib.lines import Line2D
-    from matplotlib.ticker import MaxNLocator
     spans = [span(e) for e in entries]
-    figure, axes, at = axes_of(
-        entries, note, title, f"{subtitle} Geometric mean {geometric_mean(ratio for _, ratio, _, _ in spans):.3f}.")
-    # Every ratio is in view; a wide interval may run off the edge, where an arrow says so.
+    have = {(e["row"].kind, e["row"].engine, e["row"].bs) for e in entries}
+    systems = [fs for fs in bench_rows.FILESYSTEMS if any(fs == e["row"].fs for e in entries)]
+    lines = [(kind, engine) for kind in bench_rows.KINDS for engine in bench_rows.ENGINES
+             if any((kind, engine) == line[:2] for line in have)]
+    figure, (axes,) = pyplot().subplots(1, len(systems), sharey=True, squeeze=False, layout="constrained",
+                                        figsize=(3.4 + 3.2 * len(systems), 1.7 + 0.25 * len(lines)))
+    mean = geometric_mean(ratio for _, ratio, _, _ in spans)
+    figure.suptitle(f"{title}\n{subtitle} Geometric mean {mean:.3f}.", fontsize=10)
+    figure.supxlabel(note, x=0.99, ha="right", fontsize=6.5, color="#777777")
+    # Every ratio is in view; a wide interval may run off the edge.
     low = min(0.95, *(max(left, ratio - 0.1) for left, ratio, _, _ in spans)) - 0.01
     high = max(1.05, *(min(right, ratio + 0.1) for _, ratio, right, _ in spans)) + 0.01
-    for ax in axes.values():
+    for fs, ax in zip(systems, axes, strict=True):
+        ax.set(title=bench_rows.FILESYSTEMS[fs], xlim=(low, high), xlabel=label, ylim=(len(lines) - 0.4, -0.6))
+        ax.set_yticks(range(len(lines)), [f"{bench_rows.KINDS[kind]}, {bench_rows.ENGINES[engine][0]}"
+                                          for kind, engine in lines], fontsize=7)
         ax.axvline(1, color=BLACK, lw=1, zorder=1)
-        ax.grid(axis="x", color="#dddddd", lw=0.6, zorder=0)
-        ax.set_xlim(low, high)
-        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-        ax.xaxis.set_major_formatter("{x:.2f}")
-        ax.set_xlabel(label, fontsize=8.5)
-    have = {(e["row"].kind, e["row"].engine, e["row"].bs) for e in entries}
+        ax.grid(color="#dddddd", lw=0.6, zorder=0)
     for e, (left, ratio, right, filled) in zip(entries, spans, strict=True):
-        row, ax = e["row"], axes[e["row"].fs]
+        row = e["row"]
+        ax, (colour, marker) = axes[systems.index(row.fs)], SIZE_STYLE[row.bs]
         # Sizes of one line stand below each other, the smallest on top.
         mine = [size for size in bench_rows.SIZES if (row.kind, row.engine, size) in have]
-        y = at[row.kind, row.engine] + (mine.index(row.bs) - (len(mine) - 1) / 2) * 0.72 / max(len(mine) - 1, 1)
-        colour, marker = SIZE_STYLE[row.bs]
+        y = lines.index((row.kind, row.engine)) + (mine.index(row.bs) - (len(mine) - 1) / 2) * 0.7 / len(mine)
         ax.plot([left, right], [y, y], color=colour, lw=1.4, zorder=2, solid_capstyle="butt")
-        for edge, arrow, gone in ((low, "<", left < low), (high, ">", right > high)):
-            if gone:
-                ax.plot(edge, y, arrow, color=colour, ms=4, zorder=3, clip_on=False)
         ax.plot(ratio, y, marker, color=colour, ms=4.2, zorder=3, mew=1, mfc=colour if filled else "white")
     marks = [*((*style, style[0], size) for size, style in SIZE_STYLE.items() if any(size == bs for *_, bs in have)),
              *legend]
-    handles = [Line2D([], [], color=colour, marker=marker, mfc=fill, ls="", ms=5, label=text)
-               for colour, marker, fill, text in marks]
-    figure.legend(handles=handles, loc="upper left", ncol=len(handles), frameon=False, fontsize=8.5,
-                  bbox_to_anchor=(0.004, 1 - 0.58 / figure.get_figheight()), handletextpad=0.2,
-                  columnspacing=1.4, borderpad=0.2)
+    figure.legend(handles=[Line2D([], [], color=colour, marker=marker, mfc=fill, ls="", ms=5, label=text)
+                           for colour, marker, fill, text in marks],
+                  loc="outside lower left", ncol=len(marks), frameon=False, fontsize=8.5)
     return figure
 
 
