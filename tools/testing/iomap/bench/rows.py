@@ -344,19 +344,9 @@ def find(words: str, machine: str) -> list[Row]:
 
 
 def _summary(rows: list[Row]) -> Iterator[str]:
-    """Name every row, a kind a line, file systems and engines that agree together."""
-    for kind in KINDS:
-        merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
-        for engine in ENGINES:
-            systems: dict[tuple[str, ...], list[str]] = {}
-            for fs in FILESYSTEMS:
-                sizes = tuple(r.id.split("/", 3)[3] for r in rows if (r.kind, r.engine, r.fs) == (kind, engine, fs))
-                if sizes:
-                    systems.setdefault(sizes, []).append(fs)
-            for sizes, found in systems.items():
-                merged.setdefault((sizes, tuple(found)), []).append(engine)
-        for (sizes, names), engines in merged.items():
-            yield f"  {' '.join(names)}: {kind} {', '.join(engines)}: {' '.join(sizes)}"
+    """Name every row, a kind a line."""
+    for kind in dict.fromkeys(row.kind for row in rows):
+        yield f"  {kind}: {' '.join(row.id.replace(f'/{kind}/', '/', 1) for row in rows if row.kind == kind)}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
