@@ -1,30 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
 """Unit tests of the ablation: do its patches fit, and what is made of what was counted."""
 
-import contextlib
-import io
 import json
 import shutil
-import tempfile
-import unittest
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import ablate_report
 import ablations
-import counts
-from test_counts import AT, RAW, ROW, write_run
+from test_counts import RAW, ROW, InFolder, printed_by, write_run
 
 PROJECT = Path(__file__).resolve().parents[4]
 
 
-class Patches(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = Path(folder.name)
-
+class Patches(InFolder):
     def checkout(self, name: str) -> Path:
         for top in ("fs", "rust"):
             shutil.copytree(PROJECT / top, self.path / name / top)
@@ -51,38 +40,27 @@ class Patches(unittest.TestCase):
             ablations.apply("one-call", folder)
 
 
-class Report(unittest.TestCase):
-    def run_variant(self, folder: str, variant: str) -> str:
-        with contextlib.redirect_stdout(io.StringIO()) as printed, \
-                mock.patch.object(counts, "functions_of", return_value=AT), \
-                mock.patch.object(counts, "text_of", return_value={}), \
-                mock.patch("sys.argv", ["", folder, f"--build={folder}", "--llvm=1", f"--out={folder}/out",
-                                        f"--variant={variant}"]):
-            ablate_report.main()
-        return printed.getvalue()
-
+class Report(InFolder):
     def test_report(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            said: dict[str, Any] = {}
-            for variant in ablations.VARIANTS:
-                write_run(Path(folder))
-                run = json.loads((path := Path(folder, "run.json")).read_text())
-                if variant != ablations.AS_IT_IS:
-                    run["rows"] = [row for row in run["rows"] if row["id"] != RAW]
-                path.write_text(json.dumps(run))
-                if variant == ablations.LIKE_C:
-                    # One function takes more: what the plugin counted is for 1000 I/Os.
-                    counted = Path(folder, "counts").read_text().replace(" 250000 ", " 390000 ")
-                    Path(folder, "counts").write_text(counted)
-                said[variant] = self.run_variant(folder, variant)
-            # The report comes when all are there.
-            self.assertEqual({name for name, text in said.items() if text}, {ablations.LIKE_C})
-            text = said[ablations.LIKE_C]
-            self.assertRegex(text, r"registered 4k +525 +365 +160 +\+0 +\+0 +\+0 +\+0 +\+0 +\+0 +\+140\n")
-            self.assertRegex(text, r"registered 4k +0\.695 .* 0\.962\n")
-            self.assertRegex(text, r"registered 4k +\+10 +\+10 +\+0")
-            rows = json.loads(Path(folder, "out/ablate.json").read_text())["rows"]
-            self.assertEqual([*rows], [ROW])
+        said: dict[str, Any] = {}
+        for variant in ablations.VARIANTS:
+            write_run(self.path)
+            run = json.loads((path := self.path / "run.json").read_text())
+            if variant != ablations.AS_IT_IS:
+                run["rows"] = [row for row in run["rows"] if row["id"] != RAW]
+            path.write_text(json.dumps(run))
+            if variant == ablations.LIKE_C:
+                # One function takes more: what the plugin counted is for 1000 I/Os.
+                counted = self.path / "counts"
+                counted.write_text(counted.read_text().replace(" 250000 ", " 390000 "))
+            said[variant] = printed_by(ablate_report.main, self.path, f"--variant={variant}")
+        # The report comes when all are there.
+        self.assertEqual({name for name, text in said.items() if text}, {ablations.LIKE_C})
+        text = said[ablations.LIKE_C]
+        self.assertRegex(text, r"registered 4k +525 +365 +160 +\+0 +\+0 +\+0 +\+0 +\+0 +\+0 +\+140\n")
+        self.assertRegex(text, r"registered 4k +0\.695 .* 0\.962\n")
+        self.assertRegex(text, r"registered 4k +\+10 +\+10 +\+0")
+        self.assertEqual([*json.loads((self.path / "ablate.json").read_text())["rows"]], [ROW])
 
     def test_a_row_that_failed_once_is_left_out(self) -> None:
         side = {"kernel": 20.0, "added": 10.0, "parts": {}}

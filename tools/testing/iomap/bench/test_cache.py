@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Unit tests of the simulated caches: the model of cache.c itself, and what is made of its misses."""
 
-import contextlib
-import io
 import json
 import shutil
 import subprocess
-import tempfile
-import unittest
 from pathlib import Path
-from unittest import mock
 
 import cache_report
 import counts
 import walks
-from test_counts import AT, FUNCTIONS, ROW, write_run
+from test_counts import FUNCTIONS, ROW, InFolder, printed_by, write_run
 
 HERE = Path(__file__).resolve().parent
 CACHES = "caches 64 16 16 32768 8 49152 12 2097152 16"
@@ -54,20 +49,10 @@ def write_misses(folder: Path, walked: list[dict[str, object]]) -> None:
     (folder / "misses").write_text("\n".join(lines) + "\n")
 
 
-class Report(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = Path(folder.name)
-
+class Report(InFolder):
     def report(self, walked: list[dict[str, object]]) -> str:
         write_misses(self.path, walked)
-        with contextlib.redirect_stdout(io.StringIO()) as printed, \
-                mock.patch.object(counts, "functions_of", return_value=AT), \
-                mock.patch.object(counts, "text_of", return_value={}), \
-                mock.patch("sys.argv", ["", str(self.path), f"--build={self.path}", "--llvm=1", f"--out={self.path}"]):
-            cache_report.main()
-        return printed.getvalue()
+        return printed_by(cache_report.main, self.path)
 
     def test_tables(self) -> None:
         said = self.report(WALKED)
@@ -94,16 +79,15 @@ class Report(unittest.TestCase):
             self.assertNotIn("\n", str(caught.exception))
 
 
-class Model(unittest.TestCase):
+class Model(InFolder):
     """cache.c without QEMU, on walks of lines; that QEMU tells it everything is proven by walks.py in the guest."""
 
     def setUp(self) -> None:
         compiler = shutil.which("cc") or shutil.which("clang-22") or shutil.which("clang")
         if not compiler:
             self.skipTest("no C compiler")
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        source, self.program = Path(folder.name, "test.c"), Path(folder.name, "test")
+        super().setUp()
+        source, self.program = self.path / "test.c", self.path / "test"
         # use() is all that the callbacks of QEMU come to.
         source.write_text(f'#include "{HERE}/cache.c"\n' """
             int interrupted;

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Unit tests of what is made of counted cache lines."""
 
-import contextlib
-import io
 import json
-import tempfile
 import unittest
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ import layout
 import rows as bench_rows
 import scale
 import scale_report
+from test_counts import InFolder, printed_by
 
 import report
 
@@ -76,12 +74,7 @@ class Fields(unittest.TestCase):
             self.assertEqual(NAMES.of(address, 0x20, inodes), what)
 
 
-class Scale(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = Path(folder.name)
-
+class Scale(InFolder):
     def write(self, to_and_fro: int = 200, alone: int = 0, by_c: int = 100) -> None:
         """What a guest and the plugin leave: a row with one processor and one with eight."""
         busy = {(INODE + 64, 0x20): 150, (INODE + 68, 0x10): 50, (0xff12000000000000, 0x20): 2}
@@ -121,18 +114,14 @@ class Scale(unittest.TestCase):
         self.write()
         figure = mock.Mock()
         figure.savefig = lambda path, **_: path.write_text("<svg/>")
-        with contextlib.redirect_stdout(io.StringIO()) as printed, \
-                mock.patch.object(counts, "functions_of", return_value=FUNCTIONS), \
-                mock.patch.object(layout, "read", return_value=OUTER), \
-                mock.patch.object(scale_report, "draw", return_value=figure), \
-                mock.patch("sys.argv", ["", folder := str(self.path), folder, f"--build={folder}", "--llvm=1",
-                                        f"--out={folder}"]):
-            (self.path / "System.map").write_text("ffffffff80000000 D first\n")
-            scale_report.main()
+        (self.path / "System.map").write_text("ffffffff80000000 D first\n")
+        with mock.patch.object(layout, "read", return_value=OUTER), \
+                mock.patch.object(scale_report, "draw", return_value=figure):
+            printed = printed_by(scale_report.main, self.path, runs=2, functions=FUNCTIONS)
         for words in (r"ext4 +random read +one file +0\.00 / 0\.00 +nan / nan +nan / nan +2\.02 / 1\.01",
                       r"i_dio_count, i_data\.host +2\.00 +1\.00", r"all others +0\.02 +0\.01", "no luck",
                       r"moved 2\.00 and 2\.00 times a round", r"differ by at most 0\.00", "for 100 instructions"):
-            self.assertRegex(" ".join(printed.getvalue().split("\n")), words)
+            self.assertRegex(" ".join(printed.split("\n")), words)
         self.assertTrue((self.path / "scale.svg").exists())
         self.assertEqual(len(json.loads((self.path / "scale.json").read_text())["cells"]), 4)
 
