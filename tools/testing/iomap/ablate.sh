@@ -3,9 +3,6 @@
 # Where does the saving come from? Counts the instructions of C and Rust, and of Rust without each of
 # the measures of bench/ablations.py, in copies of the checkout.
 #
-#   FS= IO= BS=   rows, as for "make bench"; by default 4k and 16k of registered buffers
-#   KSRC=         your own kernel tree
-#
 # Results go to results/<time>-bench/, and results/latest points there.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {

@@ -4,15 +4,6 @@
 # guest, fio, table, report, plots. Counts instructions on x86_64 in QEMU (count.sh), and with KVM
 # measures time there as well.
 #
-#   DEVICE=/dev/X measures time on this machine and this device instead, in no guest (device.py);
-#                 overwrites it, so that it wants CONFIRM=/dev/X
-#   SEEDS=1       the experiments of the papers and mails that began this, counted (seeds.py)
-#   ABLATE=1      where the saving comes from, counted (ablate.sh)
-#   SCALE=1       the cache lines that move between processors, counted (scale.py)
-#   QUICK=1       the smallest size of each kind of I/O only
-#   FS= IO= BS=   comma lists that pick rows; bench/rows.py lists what there is
-#   KSRC=         your own kernel tree
-#
 # Results go to results/<time>-bench/, and results/latest points there.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {

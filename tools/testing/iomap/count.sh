@@ -14,8 +14,6 @@
 #   count.sh scale             "make bench SCALE=1": the cache lines that move between processors, with another
 #                              plugin; two guests do the same, which shows how well it repeats
 #
-#   KSRC=                      your own kernel tree
-#
 # Results go to results/<time>-bench/ (-profile, -count, -scale), and results/latest (latest-profile,
 # latest-count, latest-scale) points there.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.

@@ -4,9 +4,6 @@
 # often each region of the C file and of the Rust code is entered, boots it once to play the scripts that
 # have a name and once for those drawn at random, and says what was reached.
 #
-#   SCRIPTS=n   how many are drawn at random (20000)
-#   KSRC=       your own kernel tree
-#
 # Results go to results/<time>-coverage/, and results/latest-coverage points there. The last line is
 # "C: N of M regions, Rust: N of M regions"; it fails if a script fails, if a region of the C file is not
 # reached that the file "unreachable" does not name, or if that names what is reached.

@@ -4,10 +4,6 @@
 # SECONDS on each processor, and compares what they leave. One that differs is made smaller and
 # printed as it would be written in fs/iomap/tests/scripts/.
 #
-#   SECONDS=n    for how long (60)
-#   SEED=n       the first seed; without, another one each time
-#   KSRC=        your own kernel tree
-#
 # The last line is "N scripts, N failed"; the consoles are in $CACHE/run/fuzz-N.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {

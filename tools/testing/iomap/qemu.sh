@@ -5,11 +5,6 @@
 # the Rust code are inlined, which User Mode Linux cannot do. KVM is used when it works; without, QEMU
 # translates the code (TCG), which takes some times as long.
 #
-#   ONLY=name         of the tests, as in test.sh: kunit, iomap_dio_scripts, ..., or device
-#   FUZZ_SCRIPTS=n    how many random scripts the kernel plays (3000)
-#   KSRC=             your own kernel tree
-#   GUEST_MEM, GUEST_CPUS, GUEST_APPEND: as in guest.sh
-#
 # Results go to results/<time>-test/, and results/latest-test points there. What failed is listed
 # by name; the last line is "N passed, N failed".
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.

@@ -4,12 +4,6 @@
 # no kernel, the test kernel, its KUnit suites, and the file system suite with both implementations
 # in User Mode Linux guests.
 #
-#   ONLY=name     only the tests whose names match (a glob, or a part of the name), such as
-#                 check, kunit, 'ext4-4k/rust/mix*', diff/xfs; several with spaces in between
-#   MACHINE=qemu  the KUnit suites alone, on x86_64: see qemu.sh
-#   KSRC=         your own kernel tree
-#   FSTEST_SCALE= percent of the usual work in the random mixes; FSTEST_SEED= another sequence
-#
 # Results go to results/<time>-test/, and results/latest-test points there. What failed is listed
 # by name; the last line is "N passed, N failed".
 set -euo pipefail
