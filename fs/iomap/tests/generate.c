@@ -10,7 +10,7 @@
 #include <linux/minmax.h>
 #include <linux/prandom.h>
 #include <linux/string.h>
-#include "generate.h"
+#include "script.h"
 
 static u32 below(struct rnd_state *r, u32 n)
 {
@@ -311,42 +311,25 @@ static bool is_interrupt(s64 ctx)
 /* Excludes what no caller, file system or disk does, and the known differences. */
 static bool makes_sense(const struct script *s)
 {
-	bool contexts = false;
+	bool interrupts = is_interrupt(s->at_ctx) || s->ki_flags & IOCB_HIPRI;
 
-	if ((s->submit == SUBMIT_IOEND) != (s->set == SET_IOEND))
-		return false;
-	if (s->op == OP_SIMPLE && s->ki_flags & IOCB_NOWAIT && !s->nowait)
-		return false;
-	if (s->mem >= MEM_BVEC && (s->fault || s->absent))
-		return false;
-	if (s->same && (!s->seg || s->seg + s->skew > 4096 || s->mem == MEM_UBUF))
-		return false;
-	if (s->ki_flags & IOCB_HIPRI && !s->poll)
-		return false;
-	if (is_waited_for(s))
-		return false;
-	if (s->op != OP_WRITE && s->ki_flags & (IOCB_DSYNC | IOCB_ATOMIC))
-		return false;
-	if (s->lbs > 1LL << (s->blkbits ?: 12))
-		return false;
-	if (!may_be_encrypted(s))
-		return false;
-	if (s->fail_alloc && (s->set != SET_OWN || s->op == OP_SIMPLE))
-		return false;
 	for (unsigned int i = 0; i < SCRIPT_STEPS; i++)
-		contexts |= is_interrupt(s->step[i].ctx);
-	contexts |= is_interrupt(s->at_ctx) || s->ki_flags & IOCB_HIPRI;
-	if (contexts && s->dio_flags & IOMAP_DIO_BOUNCE && s->submit != SUBMIT_IOEND)
+		interrupts |= is_interrupt(s->step[i].ctx);
+	if ((s->submit == SUBMIT_IOEND) != (s->set == SET_IOEND) ||
+	    (interrupts && s->dio_flags & IOMAP_DIO_BOUNCE && s->submit != SUBMIT_IOEND) ||
+	    (s->op == OP_SIMPLE && s->ki_flags & IOCB_NOWAIT && !s->nowait) ||
+	    (s->op != OP_WRITE && s->ki_flags & (IOCB_DSYNC | IOCB_ATOMIC)) ||
+	    (s->mem >= MEM_BVEC && (s->fault || s->absent)) ||
+	    (s->same && (!s->seg || s->seg + s->skew > 4096 || s->mem == MEM_UBUF)) ||
+	    (s->ki_flags & IOCB_HIPRI && !s->poll) || is_waited_for(s) ||
+	    s->lbs > 1LL << (s->blkbits ?: 12) || !may_be_encrypted(s) ||
+	    (s->fail_alloc && (s->set != SET_OWN || s->op == OP_SIMPLE)))
 		return false;
-	for (unsigned int i = 0; i < s->maps; i++) {
-		if (s->map[i].len < 0 || s->map[i].before < 0)
+	for (const struct script_map *m = s->map; m < s->map + s->maps; m++)
+		if (m->len < 0 || m->before < 0 || (m->flags & IOMAP_F_INTEGRITY && !s->pi) ||
+		    (m->type == MAP_INLINE &&
+		     (m->before != 4096 || s->pos + s->len > 4096 || s->size > 4096)))
 			return false;
-		if (s->map[i].flags & IOMAP_F_INTEGRITY && !s->pi)
-			return false;
-		if (s->map[i].type == MAP_INLINE &&
-		    (s->map[i].before != 4096 || s->pos + s->len > 4096 || s->size > 4096))
-			return false;
-	}
 	return true;
 }
 

@@ -228,6 +228,12 @@ extern const struct script difference_scripts[];
 /* Prints a script in a form that scripts/ may contain. */
 void script_print(const struct script *s);
 
+/* Draws a random script, always the same one for a seed. */
+void script_generate(struct script *s, u64 seed);
+
+/* Shrinks a script as long as `fails` returns true for the smaller one. */
+void script_shrink(struct script *s, bool (*fails)(const struct script *s));
+
 /* Prints two records up to the first difference, and then a few lines of both. */
 void records_print(const struct record *c, const struct record *rust);
 bool records_equal(const struct record *a, const struct record *b);

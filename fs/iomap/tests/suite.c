@@ -14,7 +14,6 @@
 #include <linux/jiffies.h>
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
-#include "generate.h"
 #include "script.h"
 
 static struct record *c_record, *rust_record;

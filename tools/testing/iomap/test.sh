@@ -93,9 +93,10 @@ if [ -n "$want_kunit$want_fs" ]; then
 	[ -z "$want_fs" ] || [ ${#cpus[@]} -lt 2 ] || n=2
 fi
 for ((i = 0; i < n; i++)); do
-	args=() parts=checkers
+	# KUnit runs by itself at boot.
+	args=(true) parts=checkers
 	if [ -n "$want_fs" ]; then
-		args=(--bin /cache/fstest/dio_test "--kunit=$kunit" --require-switch "--shard=$i/$n" \
+		args=(python3 -B $fstest/run.py --bin /cache/fstest/dio_test "--kunit=$kunit" --require-switch "--shard=$i/$n" \
 			"--scale=${FSTEST_SCALE:-100}" "--seed=${FSTEST_SEED:-1}" "${only_args[@]}")
 		parts+=,fstest
 	fi
@@ -104,7 +105,7 @@ for ((i = 0; i < n; i++)); do
 	say "booting the um-test kernel on processor ${cpus[$i]}; its console is in $out-$i/console.log"
 	GUEST_PREFIX="taskset -c ${cpus[$i]}" GUEST_MEM=${GUEST_MEM:-4G} \
 		GUEST_APPEND="$([ $i -eq 0 ] || echo kunit.enable=0) ${GUEST_APPEND:-}" \
-		start_guest um-test "$out-$i" 1500 $fstest/guest.sh "${args[@]}"
+		start_guest um-test "$out-$i" 1500 "${args[@]}"
 	report+=("--guest=$i:$parts")
 done
 wait_guests
