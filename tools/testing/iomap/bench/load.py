@@ -6,11 +6,11 @@ Lines that begin with "@@ " are progress for the one who waits.
 """
 
 import json
-import mmap
 import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,11 +19,12 @@ from typing import Any, Self
 import rows
 from rows import Row
 
-SWITCH = Path("/sys/kernel/iomap/dio_impl")
-MNT = Path("/mnt/bench")
-CONFIGFS = Path("/sys/kernel/config")
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+import machine
+from machine import MIB, SWITCH, Failed, command, set_impl
 
-MIB = 1 << 20
+__all__ = ["MIB", "SWITCH", "Failed", "set_impl"]
+MNT = Path("/mnt/bench")
 FILE_SIZE = 256 * MIB
 NULLB_MB = 640
 # A turn into fallocated space must not come round to what it wrote itself.
@@ -38,27 +39,8 @@ START_TIMEOUT = 30
 Result = dict[str, Any]
 
 
-class Failed(Exception):
-    pass
-
-
 def say(text: str) -> None:
     print(f"@@ {text}", flush=True)
-
-
-def sh(*argv: str | Path) -> None:
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode:
-        raise Failed(f"{' '.join(map(str, argv))}: {done.stdout.strip()[-300:]}")
-
-
-# The switch
-
-def set_impl(impl: str) -> None:
-    SWITCH.write_text(impl)
-    shown = SWITCH.read_text().strip()
-    if shown != impl:
-        raise Failed(f"{SWITCH} says {shown!r} after {impl!r} was written")
 
 
 # Counters
@@ -86,39 +68,6 @@ NULLB = {
     "fua": {"irqmode": 1, "cache_size": 16, "fua": 1},
     "cache": {"irqmode": 1, "cache_size": 16, "fua": 0},
 }
-SCSI = Path("/sys/bus/pseudo/drivers/scsi_debug")
-
-
-def make_nullb(kind: str) -> str:
-    """A memory-backed null_blk of a kind in NULLB: the name of its device."""
-    if not (CONFIGFS / "nullb").exists():
-        raise Failed("no null_blk with configfs in this kernel")
-    nullb = CONFIGFS / "nullb" / f"nullb_{kind}"
-    nullb.mkdir()
-    attributes = {"size": NULLB_MB, "memory_backed": 1, "blocksize": 512, "queue_mode": 2,
-                  "submit_queues": 1, "hw_queue_depth": 128, **NULLB[kind]}
-    for name, value in [*attributes.items(), ("power", 1)]:
-        (nullb / name).write_text(str(value))
-    for name in (nullb.name, f"nullb{(nullb / 'index').read_text().strip()}"):
-        if Path("/sys/block", name).exists():
-            return name
-    raise Failed("null_blk made no block device")
-
-
-def make_scsi() -> str:
-    """A disk with atomic writes, see the parameters in guest.sh; it completes at once."""
-    if not SCSI.exists():
-        raise Failed("no scsi_debug in this kernel")
-    for name, value in (("delay", 0), ("fake_rw", 0), ("add_host", 1)):
-        (SCSI / name).write_text(str(value))
-    for _ in range(100):
-        for disk in SCSI.glob("adapter*/host*/target*/*/block/sd*"):
-            if Path("/dev", disk.name).exists():
-                return disk.name
-        time.sleep(0.1)
-    raise Failed("scsi_debug made no disk")
-
-
 def queue(name: str) -> Path:
     """Where sysfs has the queue of a disk or of the disk that a partition is on."""
     where = Path("/sys/class/block", name).resolve()
@@ -126,17 +75,7 @@ def queue(name: str) -> Path:
 
 
 def fill(path: Path, size: int) -> None:
-    """Write every byte once, past the page cache."""
-    buffer = mmap.mmap(-1, MIB)
-    buffer.write(os.urandom(4096) * (MIB // 4096))
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
-    try:
-        for _ in range(size // MIB):
-            if os.write(fd, buffer) != MIB:
-                raise Failed(f"short write to {path}")
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    machine.fill(path, size, os.urandom(4096))
 
 
 class Disks(dict[str, str]):
@@ -147,9 +86,12 @@ class Disks(dict[str, str]):
 
     def __missing__(self, kind: str) -> str:
         for last in self.keys() & NULLB:
-            (CONFIGFS / "nullb" / f"nullb_{last}").rmdir()
+            (machine.NULLB / f"nullb_{last}").rmdir()
             del self[last]
-        self[kind] = name = "ram0" if kind == "ram" else make_scsi() if kind == "scsi" else make_nullb(kind)
+        # This one completes at once.
+        self[kind] = name = "ram0" if kind == "ram" else machine.make_scsi({"delay": 0}) if kind == "scsi" else \
+            machine.make_null_blk(f"nullb_{kind}", NULLB_MB, {
+                "queue_mode": 2, "submit_queues": 1, "hw_queue_depth": 128, **NULLB[kind]})
         # Where nobody has written, a disk in memory has yet to allocate it; scsi_debug does so at once.
         if kind != "scsi":
             fill(Path("/dev", name), int(Path("/sys/block", name, "size").read_text()) * 512)
@@ -184,14 +126,14 @@ class Stage:
                 "xfs": ("mkfs.xfs", "-q", "-f", "-K", "-b", f"size={block}", *stripes),
                 "btrfs": btrfs, "btrfs-csum": btrfs, "f2fs": ("mkfs.f2fs", "-q", "-f", "-t", "0")}[self.fs]
         # the last file system of the other kind must not be found again
-        sh("wipefs", "-aq", node)
-        sh(*mkfs, node)
+        command("wipefs", "-aq", node)
+        command(*mkfs, node)
         if self.bounce:
             self.stable.write_text("1")
         MNT.mkdir(parents=True, exist_ok=True)
         # With atime, whether a read looks at the clock depends on the second.
         options = "noatime,nodatacow" if self.fs == "btrfs" else "noatime"
-        sh("mount", "-t", self.fs.partition("-")[0], "-o", options, node, MNT)
+        command("mount", "-t", self.fs.partition("-")[0], "-o", options, node, MNT)
         self.path = MNT / "file"
         fill(self.path, self.size)
         os.sync()
@@ -199,7 +141,7 @@ class Stage:
 
     def __exit__(self, *_: object) -> None:
         if self.fs != "raw":
-            sh("umount", MNT)
+            command("umount", MNT)
             if self.bounce:
                 self.stable.write_text("0")
 
@@ -253,10 +195,10 @@ class Target:
     def prepare(self) -> None:
         """Before each turn: what the last one wrote is unwritten again, or shared, what is to be cached is."""
         if self.unwritten:
-            sh("fallocate", "--zero-range", "--length", str(UNWRITTEN_SIZE), self.path)
+            command("fallocate", "--zero-range", "--length", str(UNWRITTEN_SIZE), self.path)
         elif self.shared:
             self.other.unlink(missing_ok=True)
-            sh("cp", "--reflink=always", self.path, self.other)
+            command("cp", "--reflink=always", self.path, self.other)
         if self.own:
             # What came before is not left for the journal to do during the turn.
             os.sync()
@@ -276,8 +218,8 @@ class Target:
             self.other.unlink(missing_ok=True)
             # XFS takes files apart in the background, thousands of extents long. A freeze waits for that, and for
             # the log.
-            sh("fsfreeze", "--freeze", MNT)
-            sh("fsfreeze", "--unfreeze", MNT)
+            command("fsfreeze", "--freeze", MNT)
+            command("fsfreeze", "--unfreeze", MNT)
 
 
 def one_job(row: Row, target: Target) -> list[str]:

@@ -20,7 +20,6 @@ import contextlib
 import dataclasses
 import fnmatch
 import functools
-import glob
 import json
 import mmap
 import os
@@ -30,22 +29,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TextIO, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import ktap
+import machine
+from machine import MIB, SWITCH, Failed, command
 from only import matches
 
-MIB = 1 << 20
 DEV_MIB = 400
 DIRTY_MIB = 48
 TIMEOUT = 200       # of a case of dio_test, in seconds
 MNT = "/mnt/fstest"
-SWITCH = "/sys/kernel/iomap/dio_impl"
-NULLB = "/sys/kernel/config/nullb"
-SCSI = "/sys/bus/pseudo/drivers/scsi_debug"
-TARGET = "/sys/kernel/config/target"
+TARGET = Path("/sys/kernel/config/target")
 TRACING = "/sys/kernel/tracing"
 # How dio_test begins the reason of a case that C is known to get wrong.
 KNOWN_DEFECT = "a known defect of the C code"
@@ -194,22 +192,6 @@ def trace_caller(text: str, ino: int) -> str:
     return callers[-1] if callers else ""
 
 
-class Failure(Exception):
-    pass
-
-
-T = TypeVar("T")
-
-
-def wait_for(done: Callable[[], T], what: str) -> T:
-    """What it returns, as soon as that is something."""
-    for _ in range(200):
-        if got := done():
-            return got
-        time.sleep(0.05)
-    raise Failure(what)
-
-
 def write(path: str, text: str | int) -> None:
     with open(path, "w", encoding="ascii") as f:
         f.write(str(text))
@@ -218,22 +200,6 @@ def write(path: str, text: str | int) -> None:
 def read(path: str) -> str:
     with open(path, encoding="ascii") as f:
         return f.read()
-
-
-def command(*argv: str, timeout: int = 300) -> None:
-    """Runs it; raises what it said if it failed."""
-    try:
-        p = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT, errors="replace", timeout=timeout, check=False)
-    except FileNotFoundError:
-        raise Failure(f"{argv[0]}: not installed") from None
-    except subprocess.TimeoutExpired:
-        raise Failure(f"{argv[0]}: took more than {timeout} s") from None
-    if p.returncode:
-        said = p.stdout.strip().replace("\n", "; ")
-        if len(said) > 400:
-            said = f"{said[:200]} ... {said[-200:]}"
-        raise Failure(f"{' '.join(argv)}: exit {p.returncode}: {said}")
 
 
 def make_tree(tree: str) -> None:
@@ -258,70 +224,39 @@ NULL_BLK: dict[str, dict[str, int]] = {
 }
 
 
-def make_null_blk(kind: str) -> str:
-    disk = f"nullb{list(NULL_BLK).index(kind)}"
-    os.mkdir(f"{NULLB}/{disk}")
-    attrs = {"size": DEV_MIB, "blocksize": 512, "memory_backed": 1, "submit_queues": 2,
-             "poll_queues": 1, "irqmode": 1}
-    for attr, value in (attrs | NULL_BLK[kind] | {"power": 1}).items():
-        write(f"{NULLB}/{disk}/{attr}", value)
-    return disk
-
-
-def make_scsi() -> str:
-    """Completes late, by a timer, and has atomic writes: see the parameters in guest.sh."""
-    write(f"{SCSI}/ndelay", 20000)
-    write(f"{SCSI}/fake_rw", 0)
-    write(f"{SCSI}/add_host", 1)
-    return scsi_disk(f"{SCSI}/adapter*")
-
-
 def make_protected() -> str:
     """A RAM disk of the SCSI target, which has and checks protection information of type 1."""
-    disk, port = f"{TARGET}/core/rd_mcp_0/protected", f"{TARGET}/loopback/naa.5001405000000001/tpgt_1"
-    os.makedirs(disk)
-    write(f"{disk}/control", f"rd_pages={DEV_MIB * MIB // mmap.PAGESIZE}")
-    write(f"{disk}/enable", 1)
-    write(f"{disk}/attrib/pi_prot_type", 1)
-    os.makedirs(port)
-    write(f"{port}/nexus", "naa.5001405000000002")
-    os.mkdir(f"{port}/lun/lun_0")
-    os.symlink(disk, f"{port}/lun/lun_0/protected")
-    return scsi_disk("/sys/bus/tcm_loop_bus/devices/*")
-
-
-def scsi_disk(adapter: str) -> str:
-    found = wait_for(lambda: glob.glob(f"{adapter}/host*/target*/*/block/sd*"), f"no disk appeared in {adapter}")
-    return os.path.basename(found[0])
+    disk, port = TARGET / "core/rd_mcp_0/protected", TARGET / "loopback/naa.5001405000000001/tpgt_1"
+    machine.need(TARGET, "CONFIG_TARGET_CORE")
+    disk.mkdir(parents=True)
+    machine.set_attributes(disk, {"control": f"rd_pages={DEV_MIB * MIB // mmap.PAGESIZE}", "enable": 1,
+                                  "attrib/pi_prot_type": 1})
+    port.mkdir(parents=True)
+    machine.set_attributes(port, {"nexus": "naa.5001405000000002"})
+    (port / "lun/lun_0").mkdir()
+    (port / "lun/lun_0/protected").symlink_to(disk)
+    return machine.scsi_disk("/sys/bus/tcm_loop_bus/devices/*")
 
 
 @functools.cache
 def make_disk(kind: str) -> str:
     """A disk in memory. What is on it stays, so that stale data can be noticed."""
-    makers: dict[str, tuple[str, str, Callable[[], str]]] = {
-        "ram": ("/sys/block/ram0", "CONFIG_BLK_DEV_RAM", lambda: "ram0"),
-        "scsi": (SCSI, "CONFIG_SCSI_DEBUG", make_scsi),
-        "protected": (TARGET, "CONFIG_TARGET_CORE", make_protected),
-    }
-    null_blk = NULLB, "CONFIG_BLK_DEV_NULL_BLK and CONFIG_CONFIGFS_FS", lambda: make_null_blk(kind)
-    path, option, make = makers.get(kind, null_blk)
-    if not os.path.exists(path):
-        raise Failure(f"{path} is missing: {option}")
-    disk = make()
-    wait_for(lambda: os.path.exists(f"/dev/{disk}"), f"/dev/{disk} did not appear")
-    if "size" in NULL_BLK.get(kind, {}):
-        return disk     # zones, which are written in order
-    # Not through the page cache, which would take as long again.
-    chunk = mmap.mmap(-1, MIB)
-    chunk.write(b"\xdb" * MIB)
-    fd = os.open(f"/dev/{disk}", os.O_WRONLY | os.O_DIRECT)
-    # Where the first files will be; later ones find what others left. null_blk makes a page of its
-    # memory when it is first written to: a polled write may be carried out under RCU, and lockdep
-    # finds that it must not sleep.
-    for _ in range(DEV_MIB if kind in NULL_BLK else DIRTY_MIB):
-        os.write(fd, chunk)
-    os.fsync(fd)
-    os.close(fd)
+    if kind == "ram":
+        machine.need(Path("/sys/block/ram0"), "CONFIG_BLK_DEV_RAM")
+        disk = "ram0"
+    elif kind == "scsi":
+        # It completes late, by a timer.
+        disk = machine.make_scsi({"ndelay": 20000})
+    elif kind == "protected":
+        disk = make_protected()
+    else:
+        disk = machine.make_null_blk(f"nullb{list(NULL_BLK).index(kind)}", DEV_MIB, {
+            "submit_queues": 2, "poll_queues": 1, "irqmode": 1, **NULL_BLK[kind]})
+    # Where the first files will be; later ones find what others left. null_blk makes a page of its memory when it
+    # is first written to: a polled write may be carried out under RCU, and lockdep finds that it must not sleep.
+    # Zones are written in order.
+    if "size" not in NULL_BLK.get(kind, {}):
+        machine.fill(Path("/dev", disk), (DEV_MIB if kind in NULL_BLK else DIRTY_MIB) * MIB, b"\xdb")
     return disk
 
 
@@ -338,15 +273,7 @@ def check_pins(at_start: int) -> None:
         if left <= 0:
             return
         time.sleep(0.1)
-    raise Failure(f"{left} pages are still pinned")
-
-
-def set_impl(impl: str) -> None:
-    if os.path.exists(SWITCH):
-        write(SWITCH, impl)
-        now = read(SWITCH).strip()
-        if now != impl:
-            raise Failure(f"{SWITCH} says {now!r} after {impl!r} was written")
+    raise Failed(f"{left} pages are still pinned")
 
 
 def mount(config: Config, disk: str) -> None:
@@ -358,7 +285,7 @@ def mount(config: Config, disk: str) -> None:
 def umount() -> None:
     """io_uring and aio let go of their files a little after their process is gone."""
     for _ in range(100):
-        with contextlib.suppress(Failure):
+        with contextlib.suppress(Failed):
             return command("umount", MNT)
         time.sleep(0.1)
     return command("umount", MNT)
@@ -406,7 +333,7 @@ class Runner:
         say: list[str] = []
         try:
             yield say
-        except (Failure, OSError) as e:
+        except (Failed, OSError) as e:
             self.result(name, "fail", str(e))
         else:
             self.result(name, "pass", "".join(say), int((time.monotonic() - began) * 1000))
@@ -489,10 +416,10 @@ class Runner:
         caller = trace_caller(read(f"{TRACING}/trace"), os.fstat(fd).st_ino)
         os.close(fd)
         if not caller:
-            raise Failure("no iomap_iter event in the trace")
+            raise Failed("no iomap_iter event in the trace")
         self.callers[config.name, impl] = caller
         if caller == self.callers.get((config.name, {"rust": "c", "c": "rust"}[impl])):
-            raise Failure(f"{caller} answers for both implementations")
+            raise Failed(f"{caller} answers for both implementations")
         return caller
 
     def config(self, config: Config, impl: str, cases: list[str]) -> None:
@@ -502,9 +429,10 @@ class Runner:
                 os.unlink(path)
         self.put(start=f"{prefix}/setup")
         try:
-            set_impl("c" if impl == "c" else "rust")
+            if SWITCH.exists():
+                machine.set_impl("c" if impl == "c" else "rust")
             disk = self.prepare(config)
-        except (Failure, OSError) as e:
+        except (Failed, OSError) as e:
             self.result(f"{prefix}/setup", "fail", str(e))
             return
         mine = [c for c in cases if c not in OWN_CASES]
@@ -529,7 +457,7 @@ class Runner:
             if "fsck" in cases:
                 with self.test(f"{prefix}/fsck"):
                     command(*FILE_SYSTEMS[config.fstype][1].split(), f"/dev/{disk}")
-        except (Failure, OSError) as e:
+        except (Failed, OSError) as e:
             # Without this unmount nothing else can use the disk.
             self.result(f"{prefix}/teardown", "fail", str(e))
         finally:
@@ -587,7 +515,7 @@ def main() -> int:
         sys.stdout.writelines(f"{name}\n" for name in names)
         return 0
 
-    have = os.path.exists(SWITCH)
+    have = SWITCH.exists()
     runner = Runner(args)
     if args.require_switch:
         runner.result(f"switch-{args.shard[0]}", "pass" if have else "fail",
@@ -598,7 +526,7 @@ def main() -> int:
         runner.config(config, impl, chosen)
     runner.diff(diffs)
     if have:
-        set_impl("rust")
+        machine.set_impl("rust")
     runner.put(done=True)
     n = runner.counts
     print(f"@@ fstest: {n['pass']} passed, {n['fail']} failed, {n['skip']} skipped", flush=True)
