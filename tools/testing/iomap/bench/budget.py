@@ -10,10 +10,9 @@ file system decides how many I/Os come together. Only the own code has a budget
 where chance decides more than that.
 """
 
-import json
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,8 @@ ALLOWED_OWN, ALLOWED, ALLOWED_JOURNAL, ALLOWED_UNSTEADY = 0.01, 0.02, 0.03, 0.1
 # How the second figure is called, and in words.
 SECOND = {"added": "added to the raw device", "total": "in the whole kernel"}
 HEAD = """\
-# Instructions that the Rust path takes for each I/O on x86_64, a row of the benchmark a line: the path's own
-# code, and what the row adds to the raw device (or its total, where the raw device takes more). Where chance
+# Instructions that the Rust path takes for each I/O on x86_64, a workload a line: the path's own code, and
+# what the row adds to the raw device (or its total, where the raw device takes more). Where chance
 # decides the rest, a row has its own code only; where it decides all, none. "make count" fails when own code
 # takes 1 % more, a row 2 % (3 % with a journal, 10 % if an interrupt or a worker decides how many I/Os come
 # together). "make count WRITE=1" writes this file; a figure that rises wants its reason in the commit message.
@@ -70,12 +69,18 @@ def measured(rows: dict[str, dict[str, Any]]) -> tuple[Figures, Figures]:
     return out, made_of
 
 
-def text(figures: Figures) -> str:
-    """The file: TOML, read by tomllib."""
-    def table(row: Mapping[str, float]) -> str:
-        return ", ".join(f"{what} = {value:.1f}" for what, value in row.items())
+def read(text: str) -> Figures:
+    return {f"{fs}/{name}": row for name, systems in tomllib.loads(text).items() for fs, row in systems.items()}
 
-    return HEAD + "".join(f"{json.dumps(row_id)} = {{ {table(row)} }}\n" for row_id, row in figures.items())
+
+def written(figures: Figures) -> str:
+    """The file: TOML, by workload and file system."""
+    lines: dict[str, list[str]] = {}
+    for row_id, row in figures.items():
+        fs, _, name = row_id.partition("/")
+        numbers = ", ".join(f"{what} = {value:.1f}" for what, value in row.items())
+        lines.setdefault(name, []).append(f"{fs} = {{ {numbers} }}")
+    return HEAD + "".join(f'"{name}" = {{ {", ".join(systems)} }}\n' for name, systems in lines.items())
 
 
 def allowed(row_id: str, what: str) -> float:
@@ -118,7 +123,7 @@ def main() -> None:
     doc = count_report.document(args, "count.json")
     found, made_of = measured(doc["rows"])
     try:
-        budget = tomllib.loads(args.budget.read_text()) if args.budget.exists() else {}
+        budget = read(args.budget.read_text()) if args.budget.exists() else {}
     except tomllib.TOMLDecodeError as error:
         sys.exit(f"error: {args.budget.name}: {error}")
     if args.write:
@@ -126,7 +131,7 @@ def main() -> None:
         known = {row.id for row in bench_rows.all_rows("qemu") if has_budget(row)}
         budget = {row_id: row for row_id, row in budget.items() if row_id in known}
         partial = args.budget.with_suffix(".tmp")
-        partial.write_text(text({**budget, **found}))
+        partial.write_text(written({**budget, **found}))
         partial.rename(args.budget)
         print(f"{len(found)} rows written to tools/testing/iomap/bench/budget")
         return
