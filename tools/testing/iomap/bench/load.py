@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What makes the load in a guest: the switch, devices, file systems, and fio or vector.py.
 
-run.py measures it by time, count.py by the instructions that it takes.
+device.py measures it by time, count.py by the instructions that it takes.
 Lines that begin with "@@ " are progress for the one who waits.
 """
 

@@ -1,9 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Makes the JSON, the report and the picture of a benchmark run.
-
-Runs in the toolchain root, where matplotlib is. What it shares with the reports of counted runs is here as well.
-"""
+"""Makes the JSON, the report and the picture of what was measured by time, and what all reports share."""
 
 import argparse
 import hashlib
@@ -226,7 +222,7 @@ def digest(run: Document) -> list[Entry]:
         entry["id"]: {"row": rows[entry["id"]], **stats.summary(entry["samples"]),
                       **({"latency": entry["latency"]} if "latency" in entry else {})}
         for entry in run["rows"]}
-    # Where a part of the bare device's I/O was done twice it is no ceiling, see run.py.
+    # Where a part of the bare device's I/O was done twice it is no ceiling, see device.py.
     twice = {entry["id"] for entry in run["rows"] if entry["id"].startswith("raw/") and entry["fio_share"] < 0.9}
     for entry in found.values():
         raw = entry["row"].raw_id
@@ -312,7 +308,7 @@ def body_of(run: Document) -> Iterator[str]:
 
 
 def write(run: Document, args: argparse.Namespace, config: Path) -> None:
-    """All that is made of what run.py wrote."""
+    """All that is made of what device.py measured."""
     doc = {**origin(args, config), "machine": machine(), "run": run}
     entries = digest(run)
     if not entries:
@@ -337,20 +333,3 @@ def write(run: Document, args: argparse.Namespace, config: Path) -> None:
         *markdown_tables([e for e in entries if "latency" in e],
                          ": latency, and processor time for each I/O, in microseconds",
                          LATENCY_HEAD, latency_cells, None)], run["failures"], run["left_out"])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("run", type=Path, help="what run.py wrote")
-    parser.add_argument("--config", type=Path, required=True, help=".config of the kernel")
-    add_arguments(parser)
-    args = parser.parse_args()
-    try:
-        run = json.loads(args.run.read_text())
-    except (OSError, ValueError) as error:
-        sys.exit(f"error: {args.run}: {error}")
-    write(run, args, args.config)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The rows of the benchmark, and the FS=, IO=, BS= filters that pick some of them.
 
-Run by itself it checks a filter and says what it picks; run.py (in the guest)
+Run by itself it checks a filter and says what it picks; count.py (in the guest)
 and report.py (outside) import it, so that a row is defined in one place only.
 """
 
