@@ -33,8 +33,10 @@ FILE *open_argument(int argc, char **argv, const char *name, const char *mode)
 	const char *path = argument(argc, argv, name);
 	FILE *file = path ? fopen(path, mode) : NULL;
 
+	if (!path)
+		fail("%sPATH is missing", name);
 	if (!file)
-		fail("%s%s: %m", name, path ?: " is missing");
+		fail("%s: %m", path);
 	return file;
 }
 
