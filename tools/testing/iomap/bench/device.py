@@ -231,7 +231,7 @@ def measure(row: Row, stage: Stage, budget: float, sides: list[str]) -> Result:
         total = io_bytes(fio.read) - fio.start_bytes
     scale = claimed / total
     # Reads are counted exactly. Writes share the counter with the journal, and a polled bio
-    # of more segments than null_blk takes is submitted twice: it must not wait, splitting it
+    # of more segments than the device takes is submitted twice: it must not wait, splitting it
     # would, and io_uring then hands it to a worker.
     exact = row.is_read and row.engine != "poll"
     if not (0.97 if exact else 0.3) < scale < 1.03:

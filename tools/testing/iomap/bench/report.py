@@ -304,7 +304,7 @@ def body_of(run: Document) -> Iterator[str]:
                 "*raw* is the same I/O on the bare block device, *of raw* the part of it that Rust reaches.", "")
     if any(e["fio_share"] < 0.9 for e in run["rows"] if e["id"].startswith("raw/")):
         yield from ("Polled 1M has no ceiling here: on the bare device such a bio must not wait but would have to",
-                    "be split for null_blk, so that io_uring has each done a second time, by a worker.", "")
+                    "be split for the device, so that io_uring has each done a second time, by a worker.", "")
 
 
 def write(run: Document, args: argparse.Namespace, config: Path) -> None:
