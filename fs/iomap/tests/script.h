@@ -216,14 +216,8 @@ int world_play(const struct script *s, enum impl impl, struct record *rec);
 bool allocs_can_fail(void);
 
 /* The named scripts, by topic.  The last entry of each array has no name. */
-extern const struct script setup_scripts[];
-extern const struct script mapping_scripts[];
-extern const struct script bio_scripts[];
-extern const struct script zeroing_scripts[];
-extern const struct script write_scripts[];
-extern const struct script completion_scripts[];
-extern const struct script simple_scripts[];
-extern const struct script difference_scripts[];
+extern const struct script setup_scripts[], mapping_scripts[], bio_scripts[], zeroing_scripts[],
+	write_scripts[], completion_scripts[], simple_scripts[], difference_scripts[];
 
 /* Prints a script in a form that scripts/ may contain. */
 void script_print(const struct script *s);
