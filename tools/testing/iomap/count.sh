@@ -69,13 +69,12 @@ for ((i = 0; i < n; i++)); do
 	mkdir -p "$run"
 	rm -f "$run/run.json" "$run/counts" "$run/misses"
 	[ "$what" = scale ] || shard=(--shard "$i/$n" "${select[@]}" "${options[@]}")
-	# shellcheck disable=SC2086 # COUNT_ARGS is a list
 	GUEST_CPUS=$smp GUEST_MEM=${GUEST_MEM:-3G} \
 		GUEST_ACCEL=tcg,thread=single \
 		GUEST_APPEND="brd.rd_nr=1 brd.rd_size=$disk ${GUEST_APPEND:-}" \
 		GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_$plugin.so,map=$out/System.map,out=/cache/run/count-$i/counts${told//RUN//cache/run/count-$i}" \
 		start_guest "$flavour" "$run" 1800 python3 -B "$bench/$load" --out "/cache/run/count-$i/run.json" \
-		"${shard[@]}" ${COUNT_ARGS:-}
+		"${shard[@]}"
 done
 wait_guests
 runs=() status=0

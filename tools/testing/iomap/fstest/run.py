@@ -341,7 +341,7 @@ class Runner:
     def prepare(self, config: Config) -> str:
         if config.knob:
             write(config.knob, 1)
-        disk: str = self.args.disk or make_disk(config.device)
+        disk = make_disk(config.device)
         write(f"/sys/block/{disk}/queue/stable_writes", int(config.stable_writes))
         if config.fstype == "erofs":
             make_tree(TREE)
@@ -502,7 +502,6 @@ def main() -> int:
     ap.add_argument("--require-switch", action="store_true")
     ap.add_argument("--list", action="store_true", help="names of all tests, for both")
     ap.add_argument("--shard", default="0/1", help="I/N: every N-th configuration from the I-th")
-    ap.add_argument("--disk", help="use this disk for everything (for work on the tests)")
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--scale", type=int, default=100)
     args = ap.parse_args()
