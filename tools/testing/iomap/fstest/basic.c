@@ -108,7 +108,6 @@ CASE(unwritten, "unwritten", PLAIN)
 		}
 	}
 	rec("%u writes", n);
-	close(bfd);
 	expect(case_name, want, len);
 }
 
@@ -140,7 +139,6 @@ CASE(subblock_parallel, "subblock-parallel")
 			}
 			CHECK_READ(e, fd, want + base, 2 * bs, base);
 		}
-		close(fd);
 		expect("parallel", want, len);
 	}
 }
@@ -179,7 +177,6 @@ CASE(eof_reads, "eof-reads")
 		int fd = new_file("eof", want, eof_sizes[s]);
 
 		read_around(fd, want, eof_sizes[s], buf);
-		close(fd);
 	}
 }
 
@@ -202,7 +199,6 @@ CASE(read_only, "read-only")
 		}
 		fd = xopen(name, O_RDONLY | O_DIRECT);
 		read_around(fd, want, size, buf);
-		close(fd);
 		expect(name, want, size);
 	}
 }
@@ -230,7 +226,6 @@ CASE(append, "append", ONE_BUFFER)
 		CHECK_SIZE(fd, len);
 		CHECK_READ(e, fd, want + len - n, n, len - n);
 	}
-	close(fd);
 	expect(case_name, want, len);
 	/*
 	 * XFS and exfat place an append at the size of the moment and move the size when the I/O is
@@ -294,7 +289,6 @@ CASE(extend, "extend")
 			}
 			rec("%s size=%u off=%llu len=%u %016llx", e->name, size, off, len,
 			    hash(want, off + len));
-			close(fd);
 		}
 	}
 }
@@ -315,7 +309,6 @@ CASE(tail_zero, "tail-zero")
 		fill(want + size, SECTOR, size);
 		CHECK_WRITE(e, fd, want + size, SECTOR, size, 0);
 		OK(ftruncate(fd, 4 * bs));
-		close(fd);
 		expect("tail", want, 4 * bs);
 	}
 }
@@ -366,7 +359,6 @@ CASE(sync_writes, "sync-writes")
 				CHECK_SIZE(fd, end);
 			}
 			CHECK_BYTES(fd, want, end, 0);
-			close(fd);
 			if (m == 0)
 				expect("dsync", want, end);
 		}
@@ -398,7 +390,6 @@ CASE(fragments, "fragments")
 			ANSWER(eng_write(e, fd, want + off, n, off, flags[mode]), n, "%s mode=%d",
 			       e->name, mode);
 			CHECK_READ(e, fd, want, len, 0);
-			close(fd);
 			expect("fragments", want, len);
 		}
 	}
@@ -446,7 +437,6 @@ CASE(many_segments, "many-segments")
 		ret = RET(pwritev2(fd, iov, used, off, 0));
 		CHECK(ret == (s64)total, "write of %u segments, %zu bytes: %lld", used, total, ret);
 		CHECK_BYTES(fd, want, cap, 0);
-		close(fd);
 	}
 	expect("segments", want, cap);
 }
@@ -464,7 +454,6 @@ CASE(big_requests, "big-requests")
 	fill(want, len, 6);
 	write_all(fd, want, len, 0);
 	CHECK_BYTES(fd, want + 4096, len - 4096, 4096);
-	close(fd);
 	expect("big", want, len);
 }
 
@@ -519,7 +508,6 @@ CASE(misaligned, "misaligned")
 			       "%s write off=%u len=%u shift=%u", e->name, off, n, shift);
 			if (refused)
 				check_file("misaligned", want, len);
-			close(fd);
 			rec("%016llx", file_hash("misaligned"));
 		}
 	}
@@ -536,7 +524,6 @@ CASE(zero_length, "zero-length")
 		rec("%s: %lld %lld", e->name, rd, wr);
 		CHECK(!rd && !wr, "%s: read %lld, write %lld", e->name, rd, wr);
 	}
-	close(fd);
 	expect("zero", want, 8192);
 }
 
@@ -568,8 +555,6 @@ CASE(coherent, "coherent")
 			CHECK_SAME(map, want, len, "%s: a mapping after a direct write", e->name);
 		}
 		munmap(map, len);
-		close(fd);
-		close(bfd);
 		expect("coherent", want, len);
 	}
 }
@@ -590,7 +575,6 @@ CASE(poll_wait, "poll-wait")
 	fill(want, bs + SECTOR, 3);
 	polled_write(eng_open(ENG_URING_POLL), fd, want, bs + SECTOR, true,
 		     "it waits for what nobody polls");
-	close(fd);
 	check_file("poll-wait", want, 16 * bs);
 }
 
@@ -619,8 +603,6 @@ CASE(residency, "residency")
 	OK(mincore(map, len, vec));
 	for (u32 i = 64; i < 80; i++)
 		CHECK(!(vec[i] & 1), "page %u still cached after a direct write", i);
-	close(fd);
-	close(bfd);
 	expect("resident", want, len);
 }
 
@@ -646,7 +628,6 @@ CASE(self_mmap, "self-mmap")
 		ret = eng_raw(e, false, fd, map + 256 * KiB, 16 * KiB, 256 * KiB);
 		CHECK(ret == 16 * KiB, "read of pages into themselves: %lld", ret);
 		munmap(map, len);
-		close(fd);
 		expect("self", want, len);
 	}
 }
@@ -718,8 +699,6 @@ CASE(nowait, "nowait")
 	/* Writeback may have come between: then the read is allowed. */
 	CHECK(ret == -EAGAIN || (ret == 4096 && !memcmp(buf, want + 49152, 4096)),
 	      "read of a dirty page: %lld", ret);
-	close(fd);
-	close(bfd);
 	expect("nowait", want, 2 * len);
 }
 
@@ -832,8 +811,6 @@ CASE(reflink, "reflink")
 		CHECK_WRITE(e, fd, orig + 64 * bs, bs, 64 * bs, 0);
 		expect("shared", orig, len);
 		expect("copy", want, len);
-		close(fd);
-		close(copy);
 	}
 }
 
@@ -872,6 +849,5 @@ CASE(atomic_writes, "atomic")
 		}
 		CHECK_BYTES(fd, want, len, 0);
 	}
-	close(fd);
 	expect("atomic", want, len);
 }

@@ -156,7 +156,6 @@ CASE(read_errors, "read-error", BIT(NR_METHODS) - 1, methods)
 		}
 		mend_disk();
 	}
-	close(fd);
 	check_file("error", want, ERR_SIZE);
 }
 

@@ -378,8 +378,6 @@ CASE(cached_async, "cached-async")
 			CHECK_RUN(e);
 			CHECK_BYTES(bfd, want, RACE_SIZE, 0);
 		}
-		close(fd);
-		close(bfd);
 	}
 	check_file("race", want, RACE_SIZE);
 }

@@ -56,7 +56,6 @@ CASE(sequential, "zone-sequential")
 			}
 			check_file(name, want, pos);
 		}
-		close(fd);
 	}
 }
 
@@ -86,7 +85,5 @@ CASE(conventional, "zone-conventional")
 		CHECK(eng_read(e, fd, buf, 2 * bs, len - bs) == bs, "read at the end");
 		CHECK(eng_write(e, fd, want, bs, len, 0) == -EFBIG, "write behind the end");
 	}
-	close(bfd);
-	close(fd);
 	check_file("cnv/0", want, len);
 }
