@@ -16,16 +16,17 @@
 //!                submission                      each bio
 //!
 //!                refs = BIAS
-//!                a bio, another, ...             finish(): refs -= 1
+//!                a bio, another, ...             finish(): refs -= 1 (full)
 //!   all ended    seal(): look
-//!       <--------- refs == BIAS - bio_refs?
+//!       <--------- refs == BIAS - bio_refs? (acquire)
 //!   else           waiter = task, if it waits
-//!                  refs -= BIAS - bio_refs
+//!                  refs -= BIAS - bio_refs (full)
 //!                     |                             |
 //!                     +-> drops the count to 0: <---+
 //!                           owns the request
 //!
-//!                is_handed_back() <------------- hand_back(), if that is a bio and `waiter` is set
+//!       (acquire) is_handed_back() <------------- hand_back() (release), if that is a bio and
+//!                                                              `waiter` is set
 //! ```
 //!
 //! # One bio
@@ -43,6 +44,7 @@
 //!      +---------> task --end()--------------+
 //! ```
 //!
+//! Each step is fully ordered; a look that finds the step of the other is an acquire.
 //! None of this sleeps or takes a lock, so it works in any context.
 //!
 //! # Sleeping and waking
@@ -54,9 +56,9 @@
 //! ```text
 //!       sleep_until()                          hand_back_to()
 //!
-//!       state = uninterruptible                hand back
+//!       state = uninterruptible                hand back (release)
 //!       barrier                                barrier
-//!       handed back?                           state == uninterruptible?
+//!       handed back? (acquire)                 state == uninterruptible?
 //!         if not: sleep                          if so: state = running, wake
 //! ```
 //!

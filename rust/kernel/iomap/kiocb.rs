@@ -10,6 +10,8 @@
 //!   |                                            |                         |
 //!   | answer()                                   | refuse()                | answer()
 //!   +--------------------> Answer <--------------+-------------------------+
+//!                             ^
+//!  Queued -------- answer() --+
 //! ```
 //!
 //! * [`Iocb`]: every stage is one; it dereferences to [`Kiocb`].
