@@ -15,6 +15,63 @@
 //! This file contains the functions that C calls, and is the only one with `unsafe`: each function
 //! converts its arguments to types whose invariants the caller guarantees.
 //!
+//! # The house
+//!
+//! Each floor uses those below it. Only the end of a bio comes up from below, by a trait:
+//!
+//! ```text
+//!         a file system calls
+//!                 |
+//!  +--------------v---------------------------------------------------------------+
+//!  | this file    pointers of C become types                                      |
+//!  +------------------------------------------------------------------------------+
+//!  | direct_io/   submit   single   mapping               complete                |
+//!  |              dio   decide                               ^                    |
+//!  +---------------------------------------------------------|--------------------+
+//!  | rust/kernel/ request   bio_set   bio   handover     Operations               |
+//!  |    iomap/    kiocb   iter   ops   flags   trace         |                    |
+//!  +---------------------------------------------------------|--------------------+
+//!  | rust/kernel/ block/   fs/   iov/   task/                |                    |
+//!  +---------------------------------------------------------|--------------------+
+//!                 |                                          |
+//!     block layer, page cache, scheduler                a bio ends
+//! ```
+//!
+//! # One 4k write
+//!
+//! An asynchronous overwrite of 4k is a request of a single bio. On the left is what its kiocb is
+//! in each line, and what returns it to its caller in the end:
+//!
+//! ```text
+//!                   task                      interrupt                   worker
+//!
+//!  NewIocb<DioOps>  iomap_dio_rw()
+//!                   submit::rw()
+//!                     begin(), admit()
+//!  BusyIocb<DioOps>   NewIocb::begin_dio()
+//!                     decide_and_submit()
+//!                       Iter::begin()
+//!                       single::start()
+//!                         BioSet::fill()
+//!                         Unsubmitted::start()
+//!                       Iter::end()           bi_end_io: end_started()
+//!                       InFlight::leave()
+//!  (Answer)             Queued::answer()      complete::done()
+//!                                               with completion work:
+//!                                               Unique::punt() ---------> complete_work()
+//!                                             complete()                  complete()
+//!  BusyIocb<()>                                 BusyIocb::end_io()          BusyIocb::end_io()
+//!                                                                           invalidate_written()
+//!  DoneIocb                                     BusyIocb::end_dio()         BusyIocb::end_dio()
+//!                                               advance_pos()               advance_pos()
+//!                                                                           sync_written()
+//!  (ki_complete())                            DoneIocb::complete()        DoneIocb::complete()
+//! ```
+//!
+//! The interrupt may come as soon as the bio is submitted. If it comes before `leave()`, this
+//! returns the request, and the task completes it with [`complete::answer`]. A worker is needed
+//! only if blocks have to be converted, pages dropped or the device flushed, and after an error.
+//!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 
 // The compiler names every match that a new variant concerns.
