@@ -268,12 +268,7 @@ def pins() -> int:
 
 def check_pins(at_start: int) -> None:
     """Every page that was pinned for I/O is let go again, if with a delay."""
-    for _ in range(100):
-        left = pins() - at_start
-        if left <= 0:
-            return
-        time.sleep(0.1)
-    raise Failed(f"{left} pages are still pinned")
+    machine.wait_for(lambda: pins() <= at_start, "pages are still pinned")
 
 
 def mount(config: Config, disk: str) -> None:
