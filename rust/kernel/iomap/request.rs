@@ -35,6 +35,30 @@
 //! No handle can be dropped and forgotten: the compiler says that it must be used, and the kernel
 //! warns if it is dropped all the same. The memory ordering of all this is in `handover.rs`.
 //!
+//! # Who owns it when
+//!
+//! The submission ends in one of three ways, as the comment in `__iomap_dio_rw()` has them, or is
+//! over with its bio. Whoever has a [`Unique`] owns the request, and completes it:
+//!
+//! ```text
+//!                  submitter             last bio, when it ends            worker
+//!
+//!  at first        owns it, and lends
+//!                  it to its bios
+//!
+//!  (a) bios ended  seal(), leave()       has nothing
+//!                  Ok(Unique)
+//!
+//!  (b) in flight   seal(), leave()       Unique, in ended()
+//!                  Err(Queued)             punt(), if it has to sleep ---> Unique, in punted()
+//!
+//!  (c) waited for  wait()                hands it back
+//!                  Unique <----------------
+//!
+//!  given away      submit()              the kiocb, in went_well()
+//!                  Err(Queued)             punt(), after an error -------> Unique, in punted()
+//! ```
+//!
 //! # Errors and context
 //!
 //! The submission and each bio may record an error; the first one counts, and [`Unique::result`]
