@@ -101,7 +101,6 @@ CASE(fault_all, "bad-buffer")
 			bad_request(e, fd, false, r, 0, low, PAGE, 0, want);
 			bad_request(e, fd, true, r, 0, high, PAGE, 0, want);
 		}
-		close(fd);
 	}
 }
 
@@ -133,8 +132,6 @@ CASE(fault_middle, "bad-page-in-buffer")
 					fill(buf, PAGE, h + 2);
 				}
 			}
-			close(fd);
-			munmap(buf, 64 * KiB);
 		}
 	}
 }
@@ -162,7 +159,6 @@ CASE(fault_segment, "bad-segment")
 				ANSWER_IF(ret, ret == -EFAULT || (ret > 0 && ret <= bad * 8 * KiB),
 				       "%d %s %s", bad, region_names[r], write ? "write" : "read");
 			}
-			close(fd);
 			rec_contents(file_hash("fault"));
 		}
 	}
@@ -256,8 +252,6 @@ CASE(enospc, "enospc")
 		sync();
 	}
 	CHECK(ret == 4 * MiB, "write after making room: %lld", ret);
-	close(fd);
 	check_file("enospc-after", data, 4 * MiB);
-	close(safe_fd);
 	check_file("enospc-safe", safe, chunk);
 }

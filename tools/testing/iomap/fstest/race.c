@@ -196,10 +196,6 @@ static void *racer_thread(void *arg)
 	r->buf = xalloc(128 * KiB);
 	for (u32 i = 0; n ? i < rounds(n) : atomic_load(&writers_left) > 0; i++)
 		r->role->step(r, i);
-	if (r->map)
-		munmap(r->map, RACE_SIZE);
-	eng_close(r->e);
-	close(r->fd);
 	if (n)
 		atomic_fetch_sub(&writers_left, 1);
 	return NULL;
@@ -216,8 +212,6 @@ static void prepare(void)
 	stamp(buf, 0, RACE_SIZE, 0);
 	write_all(fd, buf, RACE_SIZE, 0);
 	drop_cache(fd);
-	munmap(buf, RACE_SIZE);
-	close(fd);
 }
 
 static void run(struct racer *racers)
