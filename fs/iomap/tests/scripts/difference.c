@@ -135,6 +135,12 @@ const struct script difference_scripts[] = {
 	  NEVER("bio1", "warned") },
 
 	/* Oddities of both implementations */
+	{ .name = "Q17 what follows a short bio in a new block is zeroed around anew",
+	  WRITES(1024, 512), .absent = 512, .dio_flags = IOMAP_DIO_PARTIAL, .size = EMPTY,
+	  .end_io = 1, MAP(.type = MAP_UNWRITTEN),
+	  SHOWS("bio0 write sector=2048 size=512", "bio1 write sector=2049 size=3584",
+		"begin pos=512 len=512", "bio2 write sector=2048 size=512", "vecs=zero:512(1)",
+		"bio3 write sector=2049 size=3584", "end_io size=512 error=0", "return 512") },
 	{ .name = "Q5 zeroes after a polled write are polled and take its place in the kiocb",
 	  WRITES(512, 512), .size = 512, .async = 1, POLLED, STEPS({ STEP_POLL }, { STEP_END }),
 	  SHOWS("bio0 write", "opf=SYNC|IDLE|POLLED vecs", "ki_flags=60001 private=bio0",
