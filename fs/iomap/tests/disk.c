@@ -80,6 +80,8 @@ static void end_bio(unsigned int n)
 	else if (bio_op(bio) == REQ_OP_READ)
 		fill(bio);
 	say("end bio%u status=%d %s\n", n, blk_status_to_errno(bio->bi_status), where());
+	if (op_is_write(bio_op(bio)))
+		CUT_NOTE(.what = CUT_ENDED, .n = n, .error = blk_status_to_errno(bio->bi_status));
 	atomic_dec(&w.in_flight);
 	bio_endio(bio);
 }
@@ -141,6 +143,19 @@ void disk_end_bio(unsigned int n, enum script_ctx ctx)
 	flush_workers();
 }
 
+static void note_write(struct bio *bio, unsigned int n)
+{
+	u64 addr = bio->bi_iter.bi_sector * SECTOR_SIZE;
+	/* IOMAP_F_ANON_WRITE: it has no address. */
+	s64 pos = addr < FILE_START ? w.bios[n].pos : addr - FILE_START;
+	/* The caller's memory may be the zero page as well, but then it is pinned. */
+	bool zero = !bio_flagged(bio, BIO_PAGE_PINNED) &&
+		    is_zero_folio(page_folio(bio_iter_iovec(bio, bio->bi_iter).bv_page));
+
+	CUT_NOTE(.what = CUT_WRITE, .from = pos, .to = pos + bio->bi_iter.bi_size, .n = n,
+		 .flags = (__force u32)bio->bi_opf, .zero = zero, .size = i_size_read(w.inode));
+}
+
 static void disk_submit_bio(struct bio *bio)
 {
 	const struct script *s = w.s;
@@ -174,8 +189,10 @@ static void disk_submit_bio(struct bio *bio)
 	say_state_and_where();
 
 	w.bios[n].came = true;
-	if (write)
+	if (write) {
 		w.bios[n].crc = bio_crc(bio);
+		note_write(bio, n);
+	}
 	if (bio->bi_opf & REQ_POLLED)
 		bio->bi_cookie = ~BLK_QC_T_NONE;
 	atomic_inc(&w.in_flight);

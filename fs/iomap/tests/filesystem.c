@@ -13,9 +13,6 @@
 #include "../internal.h"
 #include "world.h"
 
-/* The disk address of the start of the file, in bytes. */
-#define FILE_START	(1ULL << 20)
-
 static const u16 map_types[NR_MAP] = {
 	[MAP_MAPPED]	= IOMAP_MAPPED,
 	[MAP_UNWRITTEN]	= IOMAP_UNWRITTEN,
@@ -67,6 +64,10 @@ int fs_begin(struct inode *inode, loff_t pos, loff_t length, unsigned int flags,
 		*srcmap = *iomap;
 		srcmap->type = IOMAP_MAPPED;
 	}
+	if (flags & IOMAP_WRITE)
+		CUT_NOTE(.what = CUT_MAP, .from = pos, .size = pos + length, .n = m->type,
+			 .to = min_t(loff_t, pos + length, iomap->offset + iomap->length),
+			 .flags = m->flags);
 	return 0;
 }
 
@@ -86,11 +87,16 @@ const struct iomap_ops fs_ops_next = { .iomap_next = fs_next };
 
 int fs_end_io(struct kiocb *iocb, ssize_t size, int error, unsigned int flags)
 {
+	int ret = w.s->end_io == 2 ? w.s->end_io_ret : error;
+
 	say("end_io size=%zd error=%d flags=%x%s%s", size, error, flags,
 	    iocb != &w.iocb ? " another iocb" : "", current->plug ? " plug" : "");
 	say_iocb();
 	say_state_and_where();
-	return w.s->end_io == 2 ? w.s->end_io_ret : error;
+	CUT_NOTE(.what = CUT_TOLD, .from = w.iocb.ki_pos, .to = w.iocb.ki_pos + size,
+		 .flags = flags, .size = i_size_read(w.inode), .error = error ?: ret,
+		 .hidden = error && !ret);
+	return ret;
 }
 
 static void hooked_end_io(struct bio *bio)
@@ -146,6 +152,7 @@ void fs_submit_io(const struct iomap_iter *iter, struct bio *bio, loff_t pos)
 	say_opf(bio->bi_opf);
 	crypt_say(bio);
 	say(" %s\n", where());
+	w.bios[n].pos = pos;
 	if (bio->bi_iter.bi_sector > DISK_SECTORS)
 		bio->bi_iter.bi_sector = 0;
 	switch (w.s->submit) {
@@ -176,6 +183,8 @@ static int fs_fsync(struct file *file, loff_t start, loff_t end, int datasync)
 {
 	say("fsync %lld-%lld datasync=%d", start, end, datasync);
 	say_state_and_where();
+	if (!w.s->fsync_error)
+		CUT_NOTE(.what = CUT_FLUSHED, .from = start, .to = end + 1, .n = datasync);
 	return w.s->fsync_error;
 }
 

@@ -138,6 +138,8 @@ struct script {
 	const char *never[4];
 	/* Why Rust differs from C; result and shows then apply to Rust. */
 	const char *differs;
+	/* Why a power cut breaks a rule of cut.c with C, and with Rust unless it differs. */
+	const char *breaks;
 	/* C would crash, so only Rust executes the script. */
 	bool crashes_c;
 
@@ -211,6 +213,19 @@ void world_enter(struct kunit *test);
  * if the record is too small.
  */
 int world_play(const struct script *s, enum impl impl, struct record *rec);
+
+/* What power cuts during scripts have shown. */
+struct cuts {
+	unsigned long scripts;
+	unsigned long left_out;		/* scripts that the rules are not made for */
+	unsigned long states;
+	unsigned long violations;
+	bool broken[2];			/* set for an implementation that has broken a rule */
+	bool loud;			/* print what a person needs to see that again */
+};
+
+/* Cuts the power at each event of the script that was just executed. */
+void cut_check(const struct script *s, enum impl impl, struct cuts *sum);
 
 /* Whether this kernel can inject allocation failures. */
 bool allocs_can_fail(void);

@@ -4,7 +4,8 @@
  * record of a script.
  *
  * iomap_dio_scripts executes the named scripts and checks that their records show
- * the behaviour in the name.  iomap_dio_fuzz executes random scripts:
+ * the behaviour in the name.  iomap_dio_cuts cuts the power at every event of the same
+ * scripts (cut.c).  iomap_dio_fuzz executes random scripts, and cuts the power as well:
  *
  *   iomap_dio_fuzz.scripts=	number of scripts
  *   iomap_dio_fuzz.seconds=	or the time
@@ -42,16 +43,32 @@ static int case_init(struct kunit *test)
 	return 0;
 }
 
-static int play_both(const struct script *s)
+/* Cuts the power as well if @cuts. */
+static int play_both(const struct script *s, struct cuts *cuts)
 {
 	int error = world_play(s, IMPL_C, c_record);
 
 	if (error)
 		return error;
-	return world_play(s, IMPL_RUST, rust_record);
+	if (cuts && !s->crashes_c)
+		cut_check(s, IMPL_C, cuts);
+	error = world_play(s, IMPL_RUST, rust_record);
+	if (!error && cuts)
+		cut_check(s, IMPL_RUST, cuts);
+	return error;
 }
 
 /* --- Named scripts --- */
+
+/* What this kernel lacks to execute the script. */
+static const char *lacks(const struct script *s)
+{
+	if ((s->allocs || s->fail_alloc) && !allocs_can_fail())
+		return "needs CONFIG_KALLSYMS, and CONFIG_FAILSLAB and CONFIG_FAIL_PAGE_ALLOC with fail_nth for allocations that may sleep";
+	if (s->crypt && !IS_ENABLED(CONFIG_FS_ENCRYPTION))
+		return "needs CONFIG_FS_ENCRYPTION";
+	return NULL;
+}
 
 static void play_named(struct kunit *test)
 {
@@ -60,11 +77,9 @@ static void play_named(struct kunit *test)
 	const char *p = rec->text;
 	bool equal;
 
-	if ((s->allocs || s->fail_alloc) && !allocs_can_fail())
-		kunit_skip(test, "needs CONFIG_KALLSYMS, and CONFIG_FAILSLAB and CONFIG_FAIL_PAGE_ALLOC with fail_nth for allocations that may sleep");
-	if (s->crypt && !IS_ENABLED(CONFIG_FS_ENCRYPTION))
-		kunit_skip(test, "needs CONFIG_FS_ENCRYPTION");
-	KUNIT_ASSERT_EQ_MSG(test, play_both(s), 0, "the request got stuck; its record:\n%s",
+	if (lacks(s))
+		kunit_skip(test, "%s", lacks(s));
+	KUNIT_ASSERT_EQ_MSG(test, play_both(s, NULL), 0, "the request got stuck; its record:\n%s",
 			rec->text);
 	equal = records_equal(c_record, rust_record);
 	if (!s->differs && !equal) {
@@ -135,6 +150,66 @@ static struct kunit_suite named_suite = {
 	.test_cases	= named_cases,
 };
 
+/* --- The same, with power cuts --- */
+
+static const struct topic {
+	const char *name;
+	const struct script *scripts;
+} topics[] = {
+	{ "setup", setup_scripts }, { "mapping", mapping_scripts }, { "bio", bio_scripts },
+	{ "zeroing", zeroing_scripts }, { "write", write_scripts },
+	{ "completion", completion_scripts }, { "simple", simple_scripts },
+	{ "difference", difference_scripts },
+};
+
+KUNIT_ARRAY_PARAM_DESC(topic, topics, name);
+
+static void say_cuts(struct kunit *test, const struct cuts *cuts)
+{
+	kunit_info(test, "cuts: %lu writes, %lu left out, %lu states looked at, %lu violations",
+		   cuts->scripts, cuts->left_out, cuts->states, cuts->violations);
+}
+
+static void named_cuts(struct kunit *test)
+{
+	const struct topic *topic = test->param_value;
+	struct cuts all = { };
+
+	for (const struct script *s = topic->scripts; s->name; s++) {
+		struct cuts cuts = { .loud = !s->breaks };
+		int error;
+
+		if (lacks(s))
+			continue;
+		error = play_both(s, &cuts);
+		KUNIT_EXPECT_NE_MSG(test, error, -ETIMEDOUT, "\"%s\" got stuck", s->name);
+		KUNIT_EXPECT_EQ_MSG(test, cuts.broken[IMPL_C], !!s->breaks, "C: \"%s\"",
+				    s->name);
+		KUNIT_EXPECT_EQ_MSG(test, cuts.broken[IMPL_RUST], s->breaks && !s->differs,
+				    "Rust: \"%s\"", s->name);
+		if (error || cuts.left_out)
+			kunit_info(test, "left out: \"%s\"", s->name);
+		all.scripts += cuts.scripts;
+		all.left_out += cuts.left_out;
+		all.states += cuts.states;
+		all.violations += s->breaks ? 0 : cuts.violations;
+	}
+	say_cuts(test, &all);
+}
+
+static struct kunit_case cuts_cases[] = {
+	KUNIT_CASE_PARAM(named_cuts, topic_gen_params),
+	{}
+};
+
+static struct kunit_suite cuts_suite = {
+	.name		= "iomap_dio_cuts",
+	.suite_init	= suite_init,
+	.suite_exit	= suite_exit,
+	.init		= case_init,
+	.test_cases	= cuts_cases,
+};
+
 /* --- Random scripts --- */
 
 #undef MODULE_PARAM_PREFIX
@@ -158,7 +233,14 @@ MODULE_PARM_DESC(seed, "seed of the first random script");
 
 static bool differs(const struct script *s)
 {
-	return !play_both(s) && !records_equal(c_record, rust_record);
+	return !play_both(s, NULL) && !records_equal(c_record, rust_record);
+}
+
+static bool breaks_a_rule(const struct script *s)
+{
+	struct cuts cuts = { };
+
+	return !play_both(s, &cuts) && cuts.violations;
 }
 
 static unsigned long nr_chunks(void)
@@ -186,7 +268,8 @@ static void fuzz(struct kunit *test)
 {
 	unsigned long first = chunk_seed((unsigned long)test->param_value - 1);
 	unsigned long end = jiffies + CHUNK_SECONDS * HZ, n;
-	unsigned long queued = 0, failed = 0, bios = 0, cut = 0;
+	unsigned long queued = 0, failed = 0, bios = 0, too_long = 0;
+	struct cuts cuts = { };
 	struct script *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, s);
@@ -195,9 +278,9 @@ static void fuzz(struct kunit *test)
 		int error;
 
 		script_generate(s, first + n);
-		error = play_both(s);
+		error = play_both(s, &cuts);
 		if (error == -E2BIG) {
-			cut++;
+			too_long++;
 			continue;
 		}
 		if (error) {
@@ -209,6 +292,14 @@ static void fuzz(struct kunit *test)
 		queued += !!strstr(c_record->text, "trace queued");
 		bios += !!strstr(c_record->text, "\nbio0 ");
 		failed += c_record->result < 0;
+		if (cuts.violations) {
+			pr_info("seed %lu breaks a rule; it is made smaller\n", first + n);
+			script_shrink(s, breaks_a_rule);
+			cuts.loud = true;
+			play_both(s, &cuts);
+			KUNIT_FAIL(test, "the script of seed %lu breaks a rule", first + n);
+			return;
+		}
 		if (records_equal(c_record, rust_record))
 			continue;
 
@@ -221,11 +312,12 @@ static void fuzz(struct kunit *test)
 		return;
 	}
 	kunit_info(test, "%lu scripts, %lu with bios, %lu queued, %lu with an error, %lu too long to compare",
-		   n, bios, queued, failed, cut);
+		   n, bios, queued, failed, too_long);
+	say_cuts(test, &cuts);
 	/* Scripts without bios compare little, so require that many scripts have some. */
 	if (n >= 100) {
 		KUNIT_EXPECT_GE(test, bios * 3, n);
-		KUNIT_EXPECT_LE(test, cut * 50, n);
+		KUNIT_EXPECT_LE(test, too_long * 50, n);
 	}
 }
 
@@ -242,7 +334,7 @@ static struct kunit_suite fuzz_suite = {
 	.test_cases	= fuzz_cases,
 };
 
-kunit_test_suites(&named_suite, &fuzz_suite);
+kunit_test_suites(&named_suite, &cuts_suite, &fuzz_suite);
 
 MODULE_DESCRIPTION("KUnit tests that compare direct I/O in Rust with C");
 MODULE_LICENSE("GPL");

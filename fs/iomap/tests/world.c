@@ -185,10 +185,18 @@ static size_t moved(void)
 
 /* --- The request --- */
 
+static void note_answer(ssize_t ret)
+{
+	if (ret > 0 && w.s->op == OP_WRITE)
+		CUT_NOTE(.what = CUT_ACKED, .from = w.s->pos,
+			 .to = w.s->pos + ret - w.s->done_before);
+}
+
 static void ki_complete(struct kiocb *iocb, long ret)
 {
 	WRITE_ONCE(w.completed, w.completed + 1);
 	w.rec->result = ret;
+	note_answer(ret);
 	say("ki_complete %ld%s", ret, iocb != &w.iocb ? " another iocb" : "");
 	say_iocb();
 	say_state_and_where();
@@ -516,6 +524,7 @@ static void play(void *arg)
 	w.impl = p->impl;
 	iomap_dio_choose(p->impl == IMPL_C);
 	setup(s);
+	cut_begin();
 	p->rec->len = 0;
 	p->rec->full = false;
 	p->rec->text[0] = '\0';
@@ -532,6 +541,7 @@ static void play(void *arg)
 		allocs_end();
 	if (!w.completed)
 		p->rec->result = ret;
+	note_answer(ret);
 	say("return %zd", ret);
 	say_iocb();
 	say_state();

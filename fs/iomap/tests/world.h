@@ -30,6 +30,7 @@ struct held_bio {
 	struct work_struct ioend_work;
 	const void *integrity;	/* its protection information, for comparison only */
 	u32 crc;		/* of its data when it was submitted */
+	loff_t pos;		/* in the file, as ->submit_io() was told */
 	bool came;		/* it has reached the disk */
 	bool polled;
 };
@@ -165,6 +166,37 @@ void fs_submit_io(const struct iomap_iter *iter, struct bio *bio, loff_t pos);
 
 /* Adds page @n of the request to the page cache; a stuck one cannot be dropped. */
 void fs_cache_page(unsigned int n, bool dirty, bool stuck);
+
+/* The disk address of the start of the file, in bytes. */
+#define FILE_START	(1ULL << 20)
+
+/* --- cut.c: power cuts --- */
+
+/* What matters for what is stable. */
+enum cut_what {
+	CUT_MAP,	/* a mapping for a write is returned */
+	CUT_WRITE,	/* a bio reaches the disk */
+	CUT_ENDED,	/* it ends */
+	CUT_TOLD,	/* ->end_io() */
+	CUT_FLUSHED,	/* ->fsync() */
+	CUT_ACKED,	/* the request has a positive result */
+};
+
+struct cut_event {
+	enum cut_what what;
+	s64 from, to;		/* bytes of the file */
+	s64 size;		/* where the request ends; CUT_WRITE, CUT_TOLD: of the file */
+	unsigned int n;		/* enum script_map_type; number of the bio; datasync */
+	unsigned int flags;	/* IOMAP_F_*, REQ_*, IOMAP_DIO_* */
+	int error;
+	bool zero;		/* a bio of zeroes around the data */
+	bool hidden;		/* ->end_io() has hidden an error */
+};
+
+/* A script begins without events. */
+void cut_begin(void);
+void cut_note(struct cut_event event);
+#define CUT_NOTE(...)	cut_note((struct cut_event){ __VA_ARGS__ })
 
 /* --- alloc.c: allocations --- */
 
