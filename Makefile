@@ -43,7 +43,7 @@ matrix: ## do our parts compile for other machines, with other options, and each
 litmus: ## do the protocols of the hand-over hold in the kernel's memory model? (HERD7=path, if herd7 is not in PATH)
 	@$T/litmus.sh
 
-fuzz: ## run random scripts on C and Rust and compare
+fuzz: ## run random scripts on C and Rust, compare, and cut the power
 	@FUZZ_SECONDS="$(SECONDS)" $T/fuzz.sh
 
 mutants: ## mutation testing: make one wrong edit at a time and see which test fails

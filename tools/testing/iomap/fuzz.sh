@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Plays scripts of direct I/O that are drawn at random on C and on Rust, in the um-kunit kernel, for
-# SECONDS on each processor, and compares what they leave. One that differs is made smaller and
-# printed as it would be written in fs/iomap/tests/scripts/.
+# SECONDS on each processor, compares what they leave, and cuts the power at each event. One that
+# differs, or that breaks a rule then, is made smaller and printed as it would be written in
+# fs/iomap/tests/scripts/.
 #
-# The last line is "N scripts, N failed"; the consoles are in $CACHE/run/fuzz-N.
+# The last line is "N scripts, N failed, N states after power cuts"; the consoles are in
+# $CACHE/run/fuzz-N.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail
@@ -30,14 +32,15 @@ for i in "${!cpus[@]}"; do
 		start_guest um-kunit "$CACHE/run/fuzz-$i" $((seconds + 300)) true
 done
 
+# The sum of the numbers before $1.
 played()
 {
-	cat "$CACHE"/run/fuzz-*/console.log 2>/dev/null |
-		awk '/# fuzz: [0-9]+ scripts/ { sub(/.*# fuzz: /, ""); n += $1 } END { print n + 0 }'
+	cat "$CACHE"/run/fuzz-*/console.log 2>/dev/null | grep -a '# fuzz: ' |
+		grep -oE "[0-9]+ $1" | awk '{ n += $1 } END { printf "%.0f\n", n }'
 }
 
 while sleep 20 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
-	say "$(played) scripts"
+	say "$(played scripts,) scripts"
 done &
 progress=$!
 wait_guests
@@ -46,7 +49,8 @@ kill "$progress" 2>/dev/null || :
 failed=0
 for i in "${!cpus[@]}"; do
 	console=$CACHE/run/fuzz-$i/console.log
-	tr -d '\r' <"$console" | sed -n '/it is made smaller/,/ differs$/p; /EXPECTATION FAILED/,/got stuck/p' |
+	tr -d '\r' <"$console" |
+		sed -nE '/it is made smaller/,/ (differs|breaks a rule)$/p; /EXPECTATION FAILED/,/got stuck/p' |
 		sed 's/^\[ *[0-9.]*\] //'
 	n=$(ktap "fuzz-$i" | grep -c '^fail iomap_dio_fuzz/.*/from seed' || :)
 	failed=$((failed + n))
@@ -56,10 +60,10 @@ for i in "${!cpus[@]}"; do
 	cat "$CACHE/run/fuzz-$i/splat"
 	! grep -q 'the kernel complains:$' "$CACHE/run/fuzz-$i/splat" || failed=$((failed + 1))
 done
-n=$(played)
+n=$(played scripts,)
 # Nothing that was played is no success.
 [ "$n" -gt 0 ] || failed=$((failed + 1))
-echo "$n scripts, $failed failed"
+echo "$n scripts, $failed failed, $(played 'states looked at') states after power cuts"
 [ $failed -eq 0 ]
 exit
 }
