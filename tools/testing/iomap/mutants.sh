@@ -22,7 +22,7 @@ export IOMAP_OVERLAY=mutants
 need_root "$@"
 
 export GUEST_MEM=${GUEST_MEM:-1G} GUEST_IDLE=${GUEST_IDLE:-60}
-GUEST_APPEND="kunit.filter_glob=*iomap* kunit.timeout=30 iomap_dio_fuzz.scripts=${FUZZ_SCRIPTS:-200} ${GUEST_APPEND:-}"
+GUEST_APPEND="kunit.timeout=30 iomap_dio_fuzz.scripts=${FUZZ_SCRIPTS:-200} ${GUEST_APPEND:-}"
 
 read_only
 quick=()
@@ -52,15 +52,18 @@ mapfile -t names < <(mutants names "${quick[@]}" -- "${only[@]}")
 [ ${#names[@]} -gt 0 ] || die "ONLY=${ONLY:-} matches no mutant"
 
 # Boots the kernel, until it is done or until it is known to be wrong, and has mutants.py say what is
-# to be said of it. $1: "baseline" or "judge".
+# to be said of it. $1: "baseline", "judge" or "cuts".
 boot()
 {
-	local since=
+	local since='' suites='*iomap*'
+
+	[ "$1" != cuts ] || suites=iomap_dio_cuts
 
 	rm -rf "$run"
 	mkdir -p "$run"
 	: >"$run/console.log"
-	start_guest um-kunit "$run" 100 true >"$work/guest" 2>&1 </dev/null
+	GUEST_APPEND="kunit.filter_glob=$suites $GUEST_APPEND" \
+		start_guest um-kunit "$run" 100 true >"$work/guest" 2>&1 </dev/null
 	while kill -0 "${children[0]}" 2>/dev/null; do
 		sleep 0.3
 		if grep -aqE '^(\[[^]]*\])* +not ok ' "$run/console.log"; then
@@ -87,7 +90,7 @@ try_kernel()
 	}
 	log=$run/console.log
 	progress "$1: booting"
-	boot judge >"$work/verdict"
+	boot "$2" >"$work/verdict"
 	verdict=$(cat "$work/verdict")
 }
 
@@ -106,7 +109,7 @@ try_host()
 }
 
 say "${#names[@]} mutants; first the code without any"
-if [[ ${names[0]} == "kernel "* ]]; then
+if [[ ${names[0]} == "kernel "* || ${names[0]} == "cuts "* ]]; then
 	"$IOMAP_DIR/build.sh" um-kunit </dev/null & wait_child || die "the kernel does not build as it is"
 	began=$SECONDS
 	boot baseline >"$work/cases" 2>"$work/baseline" || die "$(cat "$work/baseline"); its console is $run/console.log"
@@ -125,7 +128,8 @@ for m in "${names[@]}"; do
 	i=$((i + 1)) began=$SECONDS tests=${m% *} name=${m#* }
 	mutants apply "$name"
 	case $tests in
-	kernel) try_kernel "$i/${#names[@]} $name" ;;
+	kernel) try_kernel "$i/${#names[@]} $name" judge ;;
+	cuts) try_kernel "$i/${#names[@]} $name" cuts ;;
 	*) try_host "$i/${#names[@]} $name" "$tests" ;;
 	esac
 	mutants record "$name" $((SECONDS - began)) "$verdict"

@@ -7,6 +7,7 @@
   mutants.py apply NAME                    overlay/ is as pristine/, but for the edit
   mutants.py baseline CONSOLE STATUS KUNIT what the kernel without an edit has passed, in baseline.json
   mutants.py judge CONSOLE STATUS KUNIT    "caught BY" or "survived"; KUNIT is tools/testing/kunit
+  mutants.py cuts CONSOLE STATUS KUNIT     the same of a kernel that has run the suite of power cuts alone
   mutants.py record NAME SECONDS VERDICT   adds a line to results.jsonl; VERDICT may be "error WHY" as well
   mutants.py report OUT ABOUT              report.md and mutants.json; the last line
 
@@ -30,8 +31,10 @@ import ktap  # noqa: E402
 from catalogue.catalogue import PAGE, sentences  # noqa: E402
 from only import matches  # noqa: E402
 
-# Who has to notice, in the order to run: the tests in the kernel, or one of those on the host.
-TESTS = ("kernel", "loom", "proptest")
+# Who has to notice, in the order to run: the tests in the kernel, its suite of power cuts alone, or one of those
+# on the host.
+TESTS = ("kernel", "cuts", "loom", "proptest")
+CUTS = "iomap_dio_cuts"
 # What proves something. The others run as well, and may catch as well.
 SUITES = ("iomap_dio_scripts", "iomap_dio_fuzz")
 
@@ -194,6 +197,12 @@ def judge(console: Path, status: int, kunit: str, cases: Iterable[str]) -> str:
     return ""
 
 
+def judge_cuts(console: Path, status: int, kunit: str, cases: Iterable[str]) -> str:
+    """As `judge`, of a kernel that has run the suite of power cuts alone: nobody else counts."""
+    by = judge(console, status, kunit, [case for case in cases if case.startswith(CUTS)])
+    return by if by.startswith(CUTS) else ""
+
+
 def make_baseline(console: Path, status: int, kunit: str) -> list[str]:
     """What the kernel without an edit has passed; an error if it is not fit to prove anything."""
     bad = judge(console, status, kunit, ())
@@ -276,7 +285,8 @@ def report(mutants: Mutants, results: Iterable[Row], cases: list[str], out: Path
 
 
 COMMANDS = {"check": "", "names": "--quick patterns", "apply": "name", "baseline": "console status kunit",
-            "judge": "console status kunit", "record": "name seconds verdict", "report": "out about"}
+            "judge": "console status kunit", "cuts": "console status kunit", "record": "name seconds verdict",
+            "report": "out about"}
 # Of the arguments that are not a word.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "--quick": {"action": "store_true"}, "patterns": {"nargs": "*"}, "console": {"type": Path}, "out": {"type": Path},
@@ -302,8 +312,8 @@ def run(args: argparse.Namespace) -> bool:
         cases = make_baseline(args.console, args.status, args.kunit)
         BASELINE.write_text(json.dumps(cases))
         print(len(cases))
-    elif args.command == "judge":
-        by = judge(args.console, args.status, args.kunit, cases)
+    elif args.command in ("judge", "cuts"):
+        by = (judge_cuts if args.command == "cuts" else judge)(args.console, args.status, args.kunit, cases)
         print(f"caught {by}" if by else "survived")
     elif args.command == "record":
         outcome, _, by = args.verdict.partition(" ")

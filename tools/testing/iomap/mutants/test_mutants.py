@@ -200,6 +200,13 @@ class Verdict(unittest.TestCase):
             with self.subTest(what):
                 self.assertEqual(mutants.judge(self.console(text), status, KUNIT, cases), by)
 
+    def test_power_cuts_count_alone(self) -> None:
+        cases = [*self.baseline(), f"{mutants.CUTS}/setup"]
+        for text, by in ((SCRIPTS + FAIL, f"{mutants.CUTS}/setup/D2 no bytes"), (SCRIPTS + PASS, ""),
+                         (SCRIPTS + KASAN, ""), (SCRIPTS + KASAN + FAIL, "")):
+            text = BOOT + text.replace("iomap_dio_scripts", mutants.CUTS)
+            self.assertEqual(mutants.judge_cuts(self.console(text), 0, KUNIT, cases), by)
+
     def test_unfit_baselines(self) -> None:
         for text, status, why in ((BOOT + SCRIPTS + FAIL, 0, "fails: iomap_dio_scripts/setup/D2"),
                                   (BOOT + SCRIPTS + PASS, 124, "fails: hang"),
