@@ -153,6 +153,12 @@ static bool is_waited_for(const struct script *s)
 	return false;
 }
 
+/* Without bounce buffers, the protection information of more may not fit one buffer. */
+static bool may_be_protected(const struct script *s)
+{
+	return s->dio_flags & IOMAP_DIO_BOUNCE || s->len <= SZ_64K;
+}
+
 static void generate_maps(struct script *s, struct rnd_state *r)
 {
 	s64 block = 1LL << (s->blkbits ?: 12);
@@ -192,7 +198,7 @@ static void generate_maps(struct script *s, struct rnd_state *r)
 		if (write && chance(r, 15))
 			m->flags |= IOMAP_F_SHARED;
 		m->flags |= MAYBE(r, 10, IOMAP_F_DIRTY);
-		if (s->pi && chance(r, 50))
+		if (s->pi && chance(r, 50) && may_be_protected(s))
 			m->flags |= IOMAP_F_INTEGRITY;
 		if (s->ki_flags & IOCB_ATOMIC && chance(r, 60)) {
 			m->flags |= IOMAP_F_ATOMIC_BIO;
@@ -342,7 +348,8 @@ static bool makes_sense(const struct script *s)
 	    (s->fail_alloc && (s->set != SET_OWN || s->op == OP_SIMPLE)))
 		return false;
 	for (const struct script_map *m = s->map; m < s->map + s->maps; m++)
-		if (m->len < 0 || m->before < 0 || (m->flags & IOMAP_F_INTEGRITY && !s->pi) ||
+		if (m->len < 0 || m->before < 0 ||
+		    (m->flags & IOMAP_F_INTEGRITY && (!s->pi || !may_be_protected(s))) ||
 		    (m->type == MAP_INLINE &&
 		     (m->before != 4096 || s->pos + s->len > 4096 || s->size > 4096)))
 			return false;

@@ -136,6 +136,11 @@ const struct script difference_scripts[] = {
 	  .size = SZ_2M, .blkbits = 21, SHOWS("bio0 write sector=2048 size=512", "return 512"),
 	  NEVER("bio1", "warned") },
 
+	{ .name = "D107 a bio is no larger than its protection information may be", .pi = 1,
+	  READS(SZ_128K, SZ_128K), MAP(.flags = IOMAP_F_INTEGRITY),
+	  .differs = "C makes one bio, whose protection information may not fit one buffer",
+	  SHOWS("bio0 read sector=2048 size=65536", "bio1 read sector=2176 size=65536") },
+
 	/* Oddities of both implementations */
 	{ .name = "Q17 what follows a short bio in a new block is zeroed around anew",
 	  WRITES(1024, 512), .absent = 512, .dio_flags = IOMAP_DIO_PARTIAL, .size = EMPTY,
