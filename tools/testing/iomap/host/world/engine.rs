@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What executes a schedule: threads, the points at which they are switched, and memory that traps.
+//!
+//! Everything in a schedule follows from its seed: the order of the threads and what the world
+//! draws. Each object has a page of its own, which nobody can access once the object is freed, so any
+//! access afterwards is seen, also by code that calls nothing of this.
+
+use crate::{
+    bindings::task_struct,
+    scenario::{
+        Case,
+        Facts, //
+    },
+};
+use shuttle::{
+    scheduler::{
+        Schedule,
+        Scheduler,
+        Task,
+        TaskId, //
+    },
+    thread::{
+        self,
+        JoinHandle,
+        Thread, //
+    },
+};
+use std::{
+    cell::RefCell,
+    fmt::Write as _,
+    io::Write as _,
+    mem,
+    panic,
+    process,
+    ptr,
+    sync::Once, //
+};
+
+const PAGE: usize = 4096;
+/// The most objects of a schedule.
+const PAGES: usize = 160;
+/// A schedule with more steps does not come to an end.
+const MOST_STEPS: usize = 40_000;
+
+/// Where a bio is.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Flight {
+    Grounded,
+    Flying,
+    /// It ends when somebody polls for it.
+    Polled,
+    Ended,
+}
+
+/// An object, which begins its page.
+pub(crate) struct Object {
+    pub(crate) what: &'static str,
+    pub(crate) live: bool,
+    /// If it is a bio.
+    pub(crate) flight: Flight,
+}
+
+/// What a thread of the world is.
+#[derive(Default)]
+struct Context {
+    name: &'static str,
+    /// Interrupts and sections that may not sleep.
+    atomic: u32,
+    task: Option<(*mut task_struct, Thread)>,
+}
+
+/// The state of a schedule.
+#[derive(Default)]
+pub(crate) struct World {
+    seed: u64,
+    random: u64,
+    /// The pages, from the first schedule of a thread of the host on.
+    memory: usize,
+    pub(crate) objects: Vec<Object>,
+    steps: Vec<(usize, &'static str, usize, usize)>,
+    contexts: Vec<Context>,
+    threads: Vec<JoinHandle<()>>,
+    /// RCU read-side sections, and what is freed when there is none.
+    readers: u32,
+    rcu: Vec<usize>,
+    spins: bool,
+    pub(crate) case: Case,
+    pub(crate) facts: Facts,
+}
+
+std::thread_local! {
+    static WORLD: RefCell<World> = RefCell::default();
+}
+
+/// Looks at the world. `f` comes to no point.
+pub(crate) fn world<R>(f: impl FnOnce(&mut World) -> R) -> R {
+    WORLD.with(|world| f(&mut world.borrow_mut()))
+}
+
+/// SplitMix64.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A number below `n`.
+pub(crate) fn draw(n: u64) -> u64 {
+    world(|w| next(&mut w.random) % n)
+}
+
+/// True once in `n` times.
+pub(crate) fn once_in(n: u64) -> bool {
+    draw(n) == 0
+}
+
+/// Another thread may run.
+pub(crate) fn point() {
+    thread::yield_now();
+}
+
+/// Other threads run, because this one has nothing to do before they have.
+pub(crate) fn spin() {
+    world(|w| w.spins = true);
+    point();
+}
+
+/// Notes what the current thread does, for who reads of a failure.
+pub(crate) fn step<T: ?Sized>(what: &'static str, object: *const T, value: usize) {
+    let me = me();
+    world(|w| w.steps.push((me, what, object.cast::<u8>().addr(), value)));
+}
+
+/// Whether a step of this name was made.
+pub(crate) fn was_seen(what: &str) -> bool {
+    world(|w| w.steps.iter().any(|step| step.1 == what))
+}
+
+// --- Threads ---
+
+fn me() -> usize {
+    shuttle::current::get_current_task().map_or(0, usize::from)
+}
+
+fn context<R>(f: impl FnOnce(&mut Context) -> R) -> R {
+    let me = me();
+    world(|w| {
+        if w.contexts.len() <= me {
+            w.contexts.resize_with(me + 1, Context::default);
+        }
+        f(&mut w.contexts[me])
+    })
+}
+
+/// Starts a thread in process context.
+pub(crate) fn spawn(name: &'static str, f: impl FnOnce() + 'static) {
+    struct Sent<F>(F);
+    // SAFETY: All threads of a schedule are one thread of the host.
+    unsafe impl<F> Send for Sent<F> {}
+
+    let f = Sent(f);
+    let thread = thread::spawn(move || {
+        let f = f;
+        context(|c| c.name = name);
+        (f.0)();
+        if let Some((task, _)) = context(|c| c.task.take()) {
+            // SAFETY: The task is there until it is freed.
+            assert_eq!(unsafe { (*task).__state }, 0, "the state was not set back");
+            free_rcu(task);
+        }
+    });
+    world(|w| w.threads.push(thread));
+}
+
+/// Waits for all threads.
+pub(crate) fn join() {
+    while let Some(thread) = world(|w| w.threads.pop()) {
+        thread.join().unwrap();
+    }
+}
+
+/// Executes `f` where nothing may sleep.
+pub(crate) fn atomic<R>(f: impl FnOnce() -> R) -> R {
+    context(|c| c.atomic += 1);
+    let result = f();
+    context(|c| c.atomic -= 1);
+    result
+}
+
+/// Whether the thread may not sleep.
+pub(crate) fn is_atomic() -> bool {
+    context(|c| c.atomic != 0)
+}
+
+/// The caller is about to do what may sleep.
+pub(crate) fn might_sleep(what: &str) {
+    assert!(!is_atomic(), "{what} where nothing may sleep");
+}
+
+/// The current task (`current`).
+pub(crate) fn current() -> *mut task_struct {
+    if let Some(task) = context(|c| c.task.as_ref().map(|t| t.0)) {
+        return task;
+    }
+    let task: *mut task_struct = alloc("task", size_of::<task_struct>()).cast();
+    // SAFETY: Just allocated.
+    unsafe { task.write(task_struct { __state: 0 }) };
+    context(|c| c.task = Some((task, thread::current())));
+    task
+}
+
+/// Wakes the thread of a task.
+pub(crate) fn unpark(task: *mut task_struct) {
+    let find = |c: &Context| c.task.as_ref().filter(|t| t.0 == task).map(|t| t.1.clone());
+    if let Some(thread) = world(|w| w.contexts.iter().find_map(find)) {
+        thread.unpark();
+    }
+}
+
+// --- Memory ---
+
+/// Allocates an object, of which nothing is initialised.
+pub(crate) fn alloc(what: &'static str, size: usize) -> *mut u8 {
+    assert!(size <= PAGE);
+    let memory = world(|w| {
+        assert!(w.objects.len() < PAGES, "more than {PAGES} objects");
+        w.objects.push(Object {
+            what,
+            live: true,
+            flight: Flight::Grounded,
+        });
+        ptr::with_exposed_provenance_mut::<u8>(w.memory + (w.objects.len() - 1) * PAGE)
+    });
+    // SAFETY: The page is there, and nobody uses it.
+    unsafe { memory.write_bytes(0xa5, size) };
+    step("alloc", memory, 0);
+    memory
+}
+
+/// The object that an address is in, and where it begins.
+pub(crate) fn object<T>(at: *const T) -> Option<(usize, usize)> {
+    world(|w| {
+        let page = at.addr().checked_sub(w.memory)? / PAGE;
+        (page < w.objects.len()).then(|| (page, w.memory + page * PAGE))
+    })
+}
+
+/// Frees an object: from now on every access is seen.
+pub(crate) fn free<T>(what: &str, at: *mut T) {
+    step("free", at, 0);
+    let Some((index, begin)) = object(at) else {
+        panic!("{what} is freed that is none");
+    };
+    world(|w| {
+        let object = &mut w.objects[index];
+        assert_eq!(object.what, what, "freed as something else");
+        assert!(object.live, "{what} is freed twice");
+        object.live = false;
+    });
+    // SAFETY: The page is ours.
+    let ret = unsafe { libc::mprotect(ptr::with_exposed_provenance_mut(begin), PAGE, libc::PROT_NONE) };
+    assert_eq!(ret, 0);
+}
+
+/// Frees an object when nobody is in a read-side section that has begun before.
+fn free_rcu<T>(at: *mut T) {
+    if world(|w| w.readers == 0) {
+        free("task", at);
+    } else {
+        world(|w| w.rcu.push(at.expose_provenance()));
+    }
+}
+
+/// Begins a read-side section.
+pub(crate) fn rcu_read_lock() {
+    point();
+    context(|c| c.atomic += 1);
+    world(|w| w.readers += 1);
+}
+
+/// Ends a read-side section.
+pub(crate) fn rcu_read_unlock() {
+    context(|c| c.atomic -= 1);
+    let over = world(|w| {
+        w.readers -= 1;
+        if w.readers == 0 { mem::take(&mut w.rcu) } else { Vec::new() }
+    });
+    for at in over {
+        free("task", ptr::with_exposed_provenance_mut::<task_struct>(at));
+    }
+    point();
+}
+
+// --- Schedules ---
+
+/// Begins a schedule, in its first thread.
+fn begin() {
+    world(|w| {
+        // SAFETY: The pages are ours, and nobody uses them between schedules.
+        unsafe {
+            if w.memory == 0 {
+                let (size, none) = (PAGE * PAGES, ptr::null_mut());
+                let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+                let memory = libc::mmap(none, size, access, kind, -1, 0);
+                assert_ne!(memory, libc::MAP_FAILED);
+                w.memory = memory.expose_provenance();
+            }
+            let memory = ptr::with_exposed_provenance_mut(w.memory);
+            let ret = libc::mprotect(memory, PAGE * PAGES, libc::PROT_READ | libc::PROT_WRITE);
+            assert_eq!(ret, 0);
+        }
+        *w = World {
+            seed: w.seed,
+            random: w.seed,
+            memory: w.memory,
+            steps: mem::take(&mut w.steps),
+            ..World::default()
+        };
+        w.steps.clear();
+    });
+}
+
+/// How the next thread is chosen.
+enum Order {
+    /// At random. The current one goes on so many times in eight.
+    Random(u64),
+    /// By priority, which changes at random steps (PCT).
+    Pct {
+        priorities: Vec<u64>,
+        changes: Vec<u64>,
+        /// Below all others.
+        lowest: u64,
+    },
+}
+
+/// Chooses the threads of a schedule for each seed.
+struct Seeds<I> {
+    seeds: I,
+    random: u64,
+    order: Order,
+    at: u64,
+}
+
+impl<I: Iterator<Item = u64>> Scheduler for Seeds<I> {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        let seed = self.seeds.next()?;
+        world(|w| w.seed = seed);
+        self.random = !seed;
+        self.at = 0;
+        self.order = match next(&mut self.random) % 8 {
+            stay @ (0 | 4 | 6 | 7) => Order::Random(stay),
+            depth => {
+                let steps = 32 << (next(&mut self.random) % 6);
+                Order::Pct {
+                    priorities: Vec::new(),
+                    changes: (0..depth).map(|_| next(&mut self.random) % steps).collect(),
+                    lowest: 1 << 32,
+                }
+            }
+        };
+        Some(Schedule::new(seed))
+    }
+
+    fn next_task(&mut self, all: &[&Task], current: Option<TaskId>, _: bool) -> Option<TaskId> {
+        let spins = world(|w| mem::take(&mut w.spins));
+        self.at += 1;
+        // A parked thread is woken by nobody but the world.
+        let ready = all.iter().filter(|t| t.runnable()).map(|t| t.id());
+        match &mut self.order {
+            Order::Random(stay) => {
+                let ready: Vec<_> = ready.collect();
+                let goes_on = current.filter(|c| !spins && ready.contains(c));
+                if let Some(current) = goes_on.filter(|_| next(&mut self.random) % 8 < *stay) {
+                    return Some(current);
+                }
+                Some(ready[next(&mut self.random) as usize % ready.len()])
+            }
+            Order::Pct { priorities, changes, lowest } => {
+                while priorities.len() <= all.iter().map(|t| usize::from(t.id())).max()? {
+                    priorities.push((1 << 32) + next(&mut self.random) % (1 << 32));
+                }
+                if let Some(current) = current.filter(|_| spins || changes.contains(&self.at)) {
+                    *lowest -= 1;
+                    priorities[usize::from(current)] = *lowest;
+                }
+                ready.max_by_key(|t| priorities[usize::from(*t)])
+            }
+        }
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        next(&mut self.random)
+    }
+}
+
+/// Executes a schedule of `run` for each seed, and `check` after it.
+pub(crate) fn execute(
+    seeds: impl Iterator<Item = u64> + 'static,
+    run: fn(u64),
+    mut check: impl FnMut() + Send + 'static,
+) {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        // Much of what panics is called by C, so nothing can be unwound, and nothing is.
+        panic::set_hook(Box::new(|what| fail(&what.to_string())));
+        // SAFETY: The handler is one.
+        unsafe {
+            let mut action: libc::sigaction = mem::zeroed();
+            action.sa_sigaction = trapped as extern "C" fn(_, _, _) as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut());
+        }
+    });
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1 << 17;
+    config.failure_persistence = shuttle::FailurePersistence::None;
+    config.max_steps = shuttle::MaxSteps::FailAfter(MOST_STEPS);
+    let scheduler = Seeds {
+        seeds,
+        random: 0,
+        order: Order::Random(0),
+        at: 0,
+    };
+    let check = std::sync::Mutex::new(move || check());
+    shuttle::Runner::new(scheduler, config).run(move || {
+        begin();
+        run(world(|w| w.seed));
+        (check.lock().unwrap())();
+    });
+}
+
+/// What is at an address, or a number.
+fn name(w: &World, at: usize) -> String {
+    match at.checked_sub(w.memory).map(|at| (at / PAGE, at % PAGE)) {
+        Some((page, rest)) if page < w.objects.len() => match rest {
+            0 => format!("{}-{page}", w.objects[page].what),
+            _ => format!("{}-{page}+{rest}", w.objects[page].what),
+        },
+        _ => format!("{:#x}", at as isize),
+    }
+}
+
+/// Memory was accessed that is not there.
+extern "C" fn trapped(_: i32, info: &libc::siginfo_t, _: usize) {
+    // SAFETY: A trap says where.
+    let at = unsafe { info.si_addr() }.addr();
+    // SAFETY: No other thread of the host has it, and this one does not go on.
+    let what = WORLD.with(|w| name(unsafe { &*w.as_ptr() }, at));
+    fail(&format!("panicked at an access:\n{what} is accessed after it was freed"));
+}
+
+/// Says what has happened, with the seed and the steps, and ends the process.
+fn fail(what: &str) -> ! {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    mem::forget(ONE.lock());
+    // SAFETY: As above.
+    let w = WORLD.with(|w| unsafe { &*w.as_ptr() });
+    let (first, rest) = what.split_once('\n').unwrap_or((what, ""));
+    let mut out = format!("\n{first}\n{} (SEED={})\n{:?}\n", rest.replace('\n', " "), w.seed, w.case);
+    for &(thread, what, object, value) in &w.steps {
+        let thread = w.contexts.get(thread).map_or("", |c| c.name);
+        let (object, value) = (name(w, object), name(w, value));
+        let _ = writeln!(out, "  {thread:<10} {what} {object} {value}");
+    }
+    // Not what the test harness captures.
+    let _ = std::io::stderr().write_all(out.as_bytes());
+    process::exit(101);
+}
