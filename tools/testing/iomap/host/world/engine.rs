@@ -8,33 +8,20 @@
 
 use crate::{
     bindings::task_struct,
-    scenario::{
-        Case,
-        Facts, //
-    },
+    scenario::{Case, Facts},
 };
 use shuttle::{
-    scheduler::{
-        Schedule,
-        Scheduler,
-        Task,
-        TaskId, //
-    },
-    thread::{
-        self,
-        JoinHandle,
-        Thread, //
-    },
+    scheduler::{Schedule, Scheduler, Task, TaskId},
+    thread::{self, JoinHandle, Thread},
 };
 use std::{
     cell::RefCell,
     fmt::Write as _,
     io::Write as _,
-    mem,
-    panic,
-    process,
-    ptr,
-    sync::Once, //
+    mem::{self, take},
+    panic, process,
+    ptr::{null_mut, with_exposed_provenance_mut},
+    sync::{Mutex, Once},
 };
 
 const PAGE: usize = 4096;
@@ -53,12 +40,20 @@ pub(crate) enum Flight {
     Ended,
 }
 
-/// An object, which begins its page.
+/// An object, which has a page.
 pub(crate) struct Object {
     pub(crate) what: &'static str,
     pub(crate) live: bool,
     /// If it is a bio.
     pub(crate) flight: Flight,
+}
+
+impl Object {
+    /// A bio goes on, if it was there.
+    pub(crate) fn goes(&mut self, from: Flight, to: Flight) -> bool {
+        assert_eq!(self.what, "bio");
+        self.flight == from && mem::replace(&mut self.flight, to) == from
+    }
 }
 
 /// What a thread of the world is.
@@ -134,7 +129,7 @@ pub(crate) fn step<T: ?Sized>(what: &'static str, object: *const T, value: usize
 }
 
 /// Whether a step of this name was made.
-pub(crate) fn was_seen(what: &str) -> bool {
+pub(crate) fn was_made(what: &str) -> bool {
     world(|w| w.steps.iter().any(|step| step.1 == what))
 }
 
@@ -204,9 +199,7 @@ pub(crate) fn current() -> *mut task_struct {
     if let Some(task) = context(|c| c.task.as_ref().map(|t| t.0)) {
         return task;
     }
-    let task: *mut task_struct = alloc("task", size_of::<task_struct>()).cast();
-    // SAFETY: Just allocated.
-    unsafe { task.write(task_struct { __state: 0 }) };
+    let task: *mut task_struct = alloc_zeroed("task");
     context(|c| c.task = Some((task, thread::current())));
     task
 }
@@ -231,7 +224,7 @@ pub(crate) fn alloc(what: &'static str, size: usize) -> *mut u8 {
             live: true,
             flight: Flight::Grounded,
         });
-        ptr::with_exposed_provenance_mut::<u8>(w.memory + (w.objects.len() - 1) * PAGE)
+        with_exposed_provenance_mut::<u8>(w.memory + (w.objects.len() - 1) * PAGE)
     });
     // SAFETY: The page is there, and nobody uses it.
     unsafe { memory.write_bytes(0xa5, size) };
@@ -239,29 +232,39 @@ pub(crate) fn alloc(what: &'static str, size: usize) -> *mut u8 {
     memory
 }
 
-/// The object that an address is in, and where it begins.
-pub(crate) fn object<T>(at: *const T) -> Option<(usize, usize)> {
-    world(|w| {
-        let page = at.addr().checked_sub(w.memory)? / PAGE;
-        (page < w.objects.len()).then(|| (page, w.memory + page * PAGE))
-    })
+/// Allocates an object of zeroes.
+pub(crate) fn alloc_zeroed<T>(what: &'static str) -> *mut T {
+    let object: *mut T = alloc(what, size_of::<T>()).cast();
+    // SAFETY: Just allocated.
+    unsafe { object.write(crate::pin_init::zeroed()) };
+    object
+}
+
+/// Where the object begins that an address is in.
+pub(crate) fn begin_of<T>(at: *mut T) -> *mut T {
+    let memory = world(|w| w.memory);
+    at.with_addr(memory + (at.addr() - memory) / PAGE * PAGE)
+}
+
+impl World {
+    /// The object that an address is in.
+    pub(crate) fn object<T>(&mut self, at: *mut T) -> &mut Object {
+        let page = at.addr().wrapping_sub(self.memory) / PAGE;
+        self.objects.get_mut(page).expect("no object")
+    }
 }
 
 /// Frees an object: from now on every access is seen.
 pub(crate) fn free<T>(what: &str, at: *mut T) {
     step("free", at, 0);
-    let Some((index, begin)) = object(at) else {
-        panic!("{what} is freed that is none");
-    };
     world(|w| {
-        let object = &mut w.objects[index];
+        let object = w.object(at);
         assert_eq!(object.what, what, "freed as something else");
-        assert!(object.live, "{what} is freed twice");
-        object.live = false;
+        assert!(take(&mut object.live), "{what} is freed twice");
     });
     // SAFETY: The page is ours.
-    let ret = unsafe { libc::mprotect(ptr::with_exposed_provenance_mut(begin), PAGE, libc::PROT_NONE) };
-    assert_eq!(ret, 0);
+    let ret = unsafe { libc::mprotect(at.cast(), PAGE, libc::PROT_NONE) };
+    assert_eq!(ret, 0, "{what} is freed in the middle");
 }
 
 /// Frees an object when nobody is in a read-side section that has begun before.
@@ -285,10 +288,14 @@ pub(crate) fn rcu_read_unlock() {
     context(|c| c.atomic -= 1);
     let over = world(|w| {
         w.readers -= 1;
-        if w.readers == 0 { mem::take(&mut w.rcu) } else { Vec::new() }
+        if w.readers == 0 {
+            take(&mut w.rcu)
+        } else {
+            Vec::new()
+        }
     });
     for at in over {
-        free("task", ptr::with_exposed_provenance_mut::<task_struct>(at));
+        free("task", with_exposed_provenance_mut::<task_struct>(at));
     }
     point();
 }
@@ -301,13 +308,16 @@ fn begin() {
         // SAFETY: The pages are ours, and nobody uses them between schedules.
         unsafe {
             if w.memory == 0 {
-                let (size, none) = (PAGE * PAGES, ptr::null_mut());
-                let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+                let (size, none) = (PAGE * PAGES, null_mut());
+                let (access, kind) = (
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                );
                 let memory = libc::mmap(none, size, access, kind, -1, 0);
                 assert_ne!(memory, libc::MAP_FAILED);
                 w.memory = memory.expose_provenance();
             }
-            let memory = ptr::with_exposed_provenance_mut(w.memory);
+            let memory = with_exposed_provenance_mut(w.memory);
             let ret = libc::mprotect(memory, PAGE * PAGES, libc::PROT_READ | libc::PROT_WRITE);
             assert_eq!(ret, 0);
         }
@@ -315,7 +325,7 @@ fn begin() {
             seed: w.seed,
             random: w.seed,
             memory: w.memory,
-            steps: mem::take(&mut w.steps),
+            steps: take(&mut w.steps),
             ..World::default()
         };
         w.steps.clear();
@@ -364,7 +374,7 @@ impl<I: Iterator<Item = u64>> Scheduler for Seeds<I> {
     }
 
     fn next_task(&mut self, all: &[&Task], current: Option<TaskId>, _: bool) -> Option<TaskId> {
-        let spins = world(|w| mem::take(&mut w.spins));
+        let spins = world(|w| take(&mut w.spins));
         self.at += 1;
         // A parked thread is woken by nobody but the world.
         let ready = all.iter().filter(|t| t.runnable()).map(|t| t.id());
@@ -377,7 +387,11 @@ impl<I: Iterator<Item = u64>> Scheduler for Seeds<I> {
                 }
                 Some(ready[next(&mut self.random) as usize % ready.len()])
             }
-            Order::Pct { priorities, changes, lowest } => {
+            Order::Pct {
+                priorities,
+                changes,
+                lowest,
+            } => {
                 while priorities.len() <= all.iter().map(|t| usize::from(t.id())).max()? {
                     priorities.push((1 << 32) + next(&mut self.random) % (1 << 32));
                 }
@@ -395,11 +409,10 @@ impl<I: Iterator<Item = u64>> Scheduler for Seeds<I> {
     }
 }
 
-/// Executes a schedule of `run` for each seed, and `check` after it.
+/// Executes a schedule of `run` for each seed.
 pub(crate) fn execute(
     seeds: impl Iterator<Item = u64> + 'static,
-    run: fn(u64),
-    mut check: impl FnMut() + Send + 'static,
+    run: impl Fn() + Send + Sync + 'static,
 ) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -410,7 +423,7 @@ pub(crate) fn execute(
             let mut action: libc::sigaction = mem::zeroed();
             action.sa_sigaction = trapped as extern "C" fn(_, _, _) as usize;
             action.sa_flags = libc::SA_SIGINFO;
-            libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut());
+            libc::sigaction(libc::SIGSEGV, &action, null_mut());
         }
     });
     let mut config = shuttle::Config::new();
@@ -423,11 +436,9 @@ pub(crate) fn execute(
         order: Order::Random(0),
         at: 0,
     };
-    let check = std::sync::Mutex::new(move || check());
     shuttle::Runner::new(scheduler, config).run(move || {
         begin();
-        run(world(|w| w.seed));
-        (check.lock().unwrap())();
+        run();
     });
 }
 
@@ -448,17 +459,24 @@ extern "C" fn trapped(_: i32, info: &libc::siginfo_t, _: usize) {
     let at = unsafe { info.si_addr() }.addr();
     // SAFETY: No other thread of the host has it, and this one does not go on.
     let what = WORLD.with(|w| name(unsafe { &*w.as_ptr() }, at));
-    fail(&format!("panicked at an access:\n{what} is accessed after it was freed"));
+    fail(&format!(
+        "panicked at an access:\n{what} is accessed after it was freed"
+    ));
 }
 
 /// Says what has happened, with the seed and the steps, and ends the process.
 fn fail(what: &str) -> ! {
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    static ONE: Mutex<()> = Mutex::new(());
     mem::forget(ONE.lock());
     // SAFETY: As above.
     let w = WORLD.with(|w| unsafe { &*w.as_ptr() });
     let (first, rest) = what.split_once('\n').unwrap_or((what, ""));
-    let mut out = format!("\n{first}\n{} (SEED={})\n{:?}\n", rest.replace('\n', " "), w.seed, w.case);
+    let mut out = format!(
+        "\n{first}\n{} (SEED={})\n{:?}\n",
+        rest.replace('\n', " "),
+        w.seed,
+        w.case
+    );
     for &(thread, what, object, value) in &w.steps {
         let thread = w.contexts.get(thread).map_or("", |c| c.name);
         let (object, value) = (name(w, object), name(w, value));

@@ -15,7 +15,14 @@
 
 #![cfg(test)]
 // Not all of the kernel's files is in use here.
-#![allow(dead_code, unused_imports, unused_macros, clippy::all, static_mut_refs, non_camel_case_types)]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    clippy::all,
+    static_mut_refs,
+    nonstandard_style
+)]
 
 extern crate self as kernel;
 
@@ -27,11 +34,11 @@ mod direct_io;
 mod engine;
 mod scenario;
 
+use std::ffi;
 pub(crate) use upstream::{
     alloc,
     bits,
     error,
-    ffi,
     pin_init,
     prelude,
     sync,

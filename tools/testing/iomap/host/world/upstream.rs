@@ -2,14 +2,8 @@
 
 //! The parts of the `kernel` crate that are not ours, as far as our files use them.
 
-use crate::{
-    bindings,
-    types::ForeignOwnable, //
-};
-use std::{
-    marker::PhantomData,
-    ptr::NonNull, //
-};
+use crate::{bindings, types::ForeignOwnable};
+use std::{marker::PhantomData, ptr::NonNull};
 
 /// Whatever the kernel warns of is wrong.
 #[macro_export]
@@ -21,9 +15,7 @@ macro_rules! warn_on {
 
 #[macro_export]
 macro_rules! do_once_lite {
-    ($($body:tt)*) => {
-        $($body)*
-    };
+    ($($body:tt)*) => { $($body)* };
 }
 
 #[macro_export]
@@ -35,14 +27,14 @@ macro_rules! static_lock_class {
 
 #[macro_export]
 macro_rules! container_of {
-    ($field:expr, $Container:ty, $($fields:tt)*) => {
+    ($field:expr, $Container:ty, $name:ident) => {
         $field
-            .byte_sub(::core::mem::offset_of!($Container, $($fields)*))
+            .byte_sub(::core::mem::offset_of!($Container, $name))
             .cast::<$Container>()
     };
 }
 
-/// A tracepoint that looks at what it gets.
+/// Tracepoints that look at what they get.
 #[macro_export]
 macro_rules! declare_trace {
     ($($(#[$attr:meta])* $vis:vis unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?);)*) => { $(
@@ -54,8 +46,8 @@ macro_rules! declare_trace {
     )* };
 }
 
-pub(crate) trait Traced {
-    fn look(self);
+pub(crate) trait Traced: Sized {
+    fn look(self) {}
 }
 
 impl<T> Traced for *mut T {
@@ -66,13 +58,9 @@ impl<T> Traced for *mut T {
 }
 
 macro_rules! plain {
-    ($($ty:ty)*) => { $(
-        impl Traced for $ty {
-            fn look(self) {}
-        }
-    )* };
+    ($($T:ty)*) => { $(impl Traced for $T {})* };
 }
-plain!(i32 u32 i64 u64 isize usize);
+plain! { i32 u32 i64 u64 isize usize }
 
 pub(crate) mod tracepoint {
     pub(crate) use crate::declare_trace;
@@ -80,7 +68,7 @@ pub(crate) mod tracepoint {
 
 pub(crate) mod alloc {
     #[derive(Clone, Copy)]
-    pub(crate) struct Flags(pub(crate) u32);
+    pub(crate) struct Flags(u32);
 
     impl Flags {
         pub(crate) fn as_raw(self) -> u32 {
@@ -89,8 +77,7 @@ pub(crate) mod alloc {
     }
 
     pub(crate) mod flags {
-        use super::Flags;
-        use crate::bindings;
+        use crate::{alloc::Flags, bindings};
 
         pub(crate) const GFP_KERNEL: Flags = Flags(bindings::GFP_KERNEL);
         pub(crate) const GFP_NOWAIT: Flags = Flags(bindings::GFP_NOWAIT);
@@ -103,10 +90,6 @@ pub(crate) mod bits {
     }
 }
 
-pub(crate) mod ffi {
-    pub(crate) use std::ffi::*;
-}
-
 pub(crate) mod pin_init {
     pub(crate) fn zeroed<T>() -> T {
         // SAFETY: Only for C structures of numbers and pointers.
@@ -117,8 +100,14 @@ pub(crate) mod pin_init {
 pub(crate) mod error {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Error(i32);
-
     pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+    pub(crate) const EIO: Error = Error(-5);
+    pub(crate) const EAGAIN: Error = Error(-11);
+    pub(crate) const ENOMEM: Error = Error(-12);
+    pub(crate) const EFAULT: Error = Error(-14);
+    pub(crate) const ENOTBLK: Error = Error(-15);
+    pub(crate) const EINVAL: Error = Error(-22);
 
     impl Error {
         pub(crate) const fn from_errno(errno: i32) -> Self {
@@ -136,38 +125,12 @@ pub(crate) mod error {
             _ => Ok(()),
         }
     }
-
-    pub(crate) mod code {
-        use super::Error;
-
-        pub(crate) const EIO: Error = Error(-5);
-        pub(crate) const EAGAIN: Error = Error(-11);
-        pub(crate) const ENOMEM: Error = Error(-12);
-        pub(crate) const EFAULT: Error = Error(-14);
-        pub(crate) const ENOTBLK: Error = Error(-15);
-        pub(crate) const EINVAL: Error = Error(-22);
-        pub(crate) const ENOSPC: Error = Error(-28);
-    }
 }
 
 pub(crate) mod prelude {
-    pub(crate) use crate::{
-        error::{
-            code::*,
-            Error,
-            Result, //
-        },
-        pin_init,
-        upstream::CStrExt as _, //
-    };
+    pub(crate) use crate::{error::*, pin_init, upstream::CStrExt as _};
     pub(crate) use export::export;
-    pub(crate) use std::ffi::{
-        c_int,
-        c_long,
-        c_uint,
-        c_ulong,
-        CStr, //
-    };
+    pub(crate) use std::ffi::{c_int, c_long, c_uint, c_ulong, CStr};
 }
 
 pub(crate) trait CStrExt {
@@ -181,14 +144,9 @@ impl CStrExt for std::ffi::CStr {
 }
 
 pub(crate) mod types {
-    use std::{
-        cell::UnsafeCell,
-        marker::PhantomData,
-        mem::MaybeUninit, //
-    };
+    use std::{cell::UnsafeCell, marker::PhantomData, mem::MaybeUninit};
 
     pub type NotThreadSafe = PhantomData<*mut ()>;
-    #[allow(non_upper_case_globals)]
     pub(crate) const NotThreadSafe: NotThreadSafe = PhantomData;
 
     pub trait ForeignOwnable {}
@@ -217,20 +175,10 @@ pub(crate) mod types {
 }
 
 pub(crate) mod workqueue {
-    use crate::{
-        bindings,
-        types::Opaque, //
-    };
+    use crate::{bindings, types::Opaque};
 
-    /// # Safety
-    ///
-    /// As in the kernel.
     pub unsafe trait RawWorkItem<const ID: u64> {
         type EnqueueOutput;
-
-        /// # Safety
-        ///
-        /// As in the kernel.
         unsafe fn __enqueue<F>(self, queue_work_on: F) -> Self::EnqueueOutput
         where
             F: FnOnce(*mut bindings::work_struct) -> bool;
@@ -249,18 +197,14 @@ pub(crate) mod workqueue {
     }
 
     impl Queue {
-        /// # Safety
-        ///
-        /// As in the kernel.
         pub(crate) unsafe fn from_raw<'a>(raw: *const bindings::workqueue_struct) -> &'a Self {
-            // SAFETY: `Self` is transparent.
-            unsafe { &*raw.cast() }
+            &*raw.cast()
         }
 
-        pub(crate) fn enqueue<W, const ID: u64>(&self, work: W) -> W::EnqueueOutput
-        where
-            W: RawWorkItem<ID> + Send + 'static,
-        {
+        pub(crate) fn enqueue<W: RawWorkItem<ID>, const ID: u64>(
+            &self,
+            work: W,
+        ) -> W::EnqueueOutput {
             // SAFETY: The queue is there, and so is the work item until it is executed.
             unsafe { work.__enqueue(|work| bindings::queue_work(self.0.get(), work)) }
         }
@@ -269,10 +213,7 @@ pub(crate) mod workqueue {
 
 pub(crate) mod sync {
     pub(crate) mod rcu {
-        use crate::{
-            engine,
-            types::NotThreadSafe, //
-        };
+        use crate::{engine, types::NotThreadSafe};
 
         pub(crate) struct Guard(NotThreadSafe);
 
@@ -288,40 +229,27 @@ pub(crate) mod sync {
         }
     }
 
-    /// Other threads run before each operation, and after each one that they can see.
+    /// Threads may be switched before each operation, and after those that others can see.
     pub(crate) mod atomic {
-        use crate::engine::{
-            point,
-            step, //
-        };
-        use std::cell::UnsafeCell;
+        use crate::engine::{point, step};
+        use std::{cell::UnsafeCell, ffi::c_ulong};
 
         pub(crate) struct Relaxed;
         pub(crate) struct Acquire;
         pub(crate) struct Release;
         pub(crate) struct Full;
 
-        /// What an atomic holds, and how it is shown.
+        /// What an atomic holds.
         pub(crate) trait Word: Copy + PartialEq {
             fn word(self) -> usize;
         }
 
         macro_rules! words {
-            ($($ty:ty)*) => { $(
-                impl Word for $ty {
-                    fn word(self) -> usize {
-                        self as usize
-                    }
-                }
-            )* };
+            ($($T:ty $(, $U:ident)?;)*) => {
+                $(impl$(<$U>)? Word for $T { fn word(self) -> usize { self as usize } })*
+            };
         }
-        words!(i32 bool std::ffi::c_ulong);
-
-        impl<T> Word for *mut T {
-            fn word(self) -> usize {
-                self.addr()
-            }
-        }
+        words! { i32; bool; c_ulong; *mut T, T; }
 
         #[repr(transparent)]
         pub(crate) struct Atomic<T>(UnsafeCell<T>);
@@ -336,12 +264,8 @@ pub(crate) mod sync {
                 Self(UnsafeCell::new(value))
             }
 
-            /// # Safety
-            ///
-            /// As in the kernel.
             pub(crate) unsafe fn from_ptr<'a>(raw: *mut T) -> &'a Self {
-                // SAFETY: `Self` is transparent.
-                unsafe { &*raw.cast() }
+                &*raw.cast()
             }
 
             pub(crate) fn load<O>(&self, _: O) -> T {
@@ -356,12 +280,10 @@ pub(crate) mod sync {
             fn update(&self, what: &'static str, f: impl FnOnce(T) -> T) -> T {
                 point();
                 // SAFETY: As above.
-                let (old, new) = unsafe {
-                    let old = self.0.get().read_volatile();
-                    let new = f(old);
-                    self.0.get().write_volatile(new);
-                    (old, new)
-                };
+                let old = unsafe { self.0.get().read_volatile() };
+                let new = f(old);
+                // SAFETY: As above.
+                unsafe { self.0.get().write_volatile(new) };
                 step(what, self.0.get(), new.word());
                 point();
                 old
@@ -373,7 +295,7 @@ pub(crate) mod sync {
 
             pub(crate) fn cmpxchg<O>(&self, old: T, new: T, _: O) -> Result<T, T> {
                 let was = self.update("cmpxchg", |now| if now == old { new } else { now });
-                if was == old { Ok(was) } else { Err(was) }
+                (was == old).then_some(was).ok_or(was)
             }
         }
 
@@ -391,12 +313,9 @@ pub struct Kiocb<'a, T> {
 }
 
 impl<T: ForeignOwnable> Kiocb<'_, T> {
-    /// # Safety
-    ///
-    /// As in the kernel.
     pub(crate) unsafe fn from_raw(kiocb: *mut bindings::kiocb) -> Self {
         Self {
-            inner: NonNull::new(kiocb).unwrap(),
+            inner: NonNull::new_unchecked(kiocb),
             _data: PhantomData,
         }
     }
