@@ -116,7 +116,7 @@ if [[ ${names[0]} == "kernel "* || ${names[0]} == "cuts "* ]]; then
 	cp "$run/console.log" "$work/baseline.log"
 	say "it passes $(cat "$work/cases") test cases, booted and shut down in $((SECONDS - began)) s"
 fi
-for t in loom proptest; do
+for t in loom proptest shuttle; do
 	[[ " ${names[*]}" == *" $t "* ]] || continue
 	try_host "as it is" $t
 	progress_end

@@ -22,7 +22,7 @@ read_only
 mapfile -t wanted < <({
 	"$IOMAP_DIR/check.sh" list | sed 's,^,check/,'
 	find "$IOMAP_DIR" -name 'test_*.py' -printf 'unit/%P\n' | sed 's,/[^/]*$,,; s,^unit$,unit/tools,' | sort -u
-	printf 'unit/%s\n' host-loom host-proptest
+	printf 'unit/%s\n' host-loom host-proptest host-shuttle
 } | run_python only.py "${only[@]}")
 wait $!
 

@@ -3,22 +3,32 @@
 # Tests on the host what needs no kernel. Prints "ok host-NAME (detail)" or "FAIL host-NAME: why" for
 # each, on stdout, and fails if one failed. What cargo said is in $HOST_LOG.
 #
-#   run.sh [loom] [proptest]
+#   run.sh [loom] [proptest] [shuttle]
 #
-# mutants.sh has it test another checkout, $HOST_PROJECT (a path in the root), with fewer models: they
-# show all of its mistakes in a small part of the time.
+#   SCHEDULES=n  how many schedules shuttle tries (100000), by seeds from $SEED on (1)
+#   SEED=n       that schedule alone, and what happens in it if it fails
+#
+# mutants.sh has it test another checkout, $HOST_PROJECT (a path in the root), with fewer models and
+# schedules: they show all of its mistakes in a small part of the time.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 need_root "$@"
-[ $# -gt 0 ] || set -- loom proptest
+[ $# -gt 0 ] || set -- loom proptest shuttle
 
 "$IOMAP_DIR/root.sh"
 mkdir -p "$CACHE/run"
 log=${HOST_LOG:-$CACHE/run/host.log}
-failed=0 minutes=15 words=() options=()
+failed=0 minutes=$((15 + ${SCHEDULES:-0} / 50000)) options=()
+words=("SEED=${SEED:-}" "SCHEDULES=${SCHEDULES:-}")
 if [ -n "${HOST_PROJECT:-}" ]; then
-	minutes=5 words=(IOMAP_HOST_FEW=1) options=(--config profile.release.package.iomap-host.opt-level=1)
+	minutes=5 words=(IOMAP_HOST_FEW=1 SCHEDULES=20000) options=(--config profile.release.package.iomap-host.opt-level=1)
 fi
+# What is compiled for each, and what its tests begin with.
+declare -A targets=([loom]=--lib [proptest]=--lib [shuttle]=--test=world)
+declare -A prefix=([loom]=models:: [proptest]=properties:: [shuttle]=scenario::)
+for t; do
+	[ -n "${targets[$t]:-}" ] || die "there are tests with ${!targets[*]}, but none with $t"
+done
 
 # Nothing is written to the checkout.
 cargo()
@@ -38,21 +48,17 @@ error()
 }
 
 : >"$log"
+trouble=
 if ! cargo fetch >>"$log" 2>&1; then
 	# The cause is at the end.
 	trouble="the crates of Cargo.lock cannot be fetched: $(tail -n 1 "$log" | sed 's/^ *//'), $(error)"
-elif ! cargo test --release --no-run >>"$log" 2>&1; then
-	trouble="it does not compile: $(error)"
-else
-	trouble=
 fi
 
 for t; do
-	case $t in
-	loom) tests=models:: ;;
-	proptest) tests=properties:: ;;
-	*) die "there are tests with loom and with proptest, but none with $t" ;;
-	esac
+	tests=${prefix[$t]}
+	if [ -z "$trouble" ] && ! cargo test --release "${targets[$t]}" --no-run >>"$log" 2>&1; then
+		trouble="it does not compile: $(error)"
+	fi
 	if [ -n "$trouble" ]; then
 		echo "FAIL host-$t: $trouble"
 		failed=1
@@ -60,7 +66,7 @@ for t; do
 	fi
 	# One at a time, so that the last line tells which test took the rest with it.
 	status=0
-	cargo test --release -- --test-threads=1 --show-output "$tests" >"$log.$t" 2>&1 || status=$?
+	cargo test --release "${targets[$t]}" -- --test-threads=1 --show-output "$tests" >"$log.$t" 2>&1 || status=$?
 	cat "$log.$t" >>"$log"
 	n=$(grep -ac "^test $tests.* ok$" "$log.$t" || :)
 	if [ $status -eq 0 ] && [ "$n" -gt 0 ]; then
@@ -74,6 +80,7 @@ for t; do
 		said=$(sed -n '/^failures:$/,$p' "$log.$t" | grep -aA 1 -m 1 'panicked at' | tail -n 1 || :)
 		[ -n "$said" ] || said=$(grep -aA 1 -m 1 'panicked at' "$log.$t" | tail -n 1 || :)
 		[ $status -ne 124 ] || said="no end after $minutes minutes"
+		[ -z "${SEED:-}" ] || cat "$log.$t" >&2
 		echo "FAIL host-$t: ${names:-no test ran}: ${said:-cargo ended with status $status}"
 	fi
 	rm -f "$log.$t"

@@ -33,7 +33,7 @@ from only import matches  # noqa: E402
 
 # Who has to notice, in the order to run: the tests in the kernel, its suite of power cuts alone, or one of those
 # on the host.
-TESTS = ("kernel", "cuts", "loom", "proptest")
+TESTS = ("kernel", "cuts", "loom", "proptest", "shuttle")
 CUTS = "iomap_dio_cuts"
 # What proves something. The others run as well, and may catch as well.
 SUITES = ("iomap_dio_scripts", "iomap_dio_fuzz")

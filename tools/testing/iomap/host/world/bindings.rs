@@ -217,6 +217,8 @@ functions! {
     sleep fn kiocb_invalidate_post_direct_write(iocb: *mut kiocb, _: usize) {
         step("invalidate", iocb, 0);
         assert_eq!((*(*(*iocb).ki_filp).f_inode).i_dio_count, 1, "invalidation after inode_dio_end()");
+        let told = world(|w| w.facts.is_told(&w.case));
+        assert!(told, "invalidation before ->end_io()");
         facts(|f| f.invalidated = true);
     }
     sleep fn generic_write_sync(iocb: *mut kiocb, count: isize) -> isize {
@@ -311,7 +313,7 @@ functions! {
             assert!(matches!((*bio).pages, BioPages::None | BioPages::Zeroes), "its pages are not given back");
             let flight = world(|w| w.object(bio).flight);
             assert!(matches!(flight, Flight::Grounded | Flight::Ended), "a bio is put in flight");
-            free("bio", begin_of(bio));
+            free("bio", bio);
         }
     }
     sleep fn bio_iov_iter_get_pages(bio: *mut bio, iter: *mut iov_iter, _: u32, _: u32) -> c_int {
@@ -320,7 +322,8 @@ functions! {
     sleep fn bio_iov_iter_bounce(bio: *mut bio, iter: *mut iov_iter, _: usize, _: usize) -> c_int {
         take(&mut *bio, iter, BioPages::Bounced)
     }
-    any fn bio_iov_iter_unbounce(bio: *mut bio, _: bool, _: bool) {
+    any fn bio_iov_iter_unbounce(bio: *mut bio, failed: bool, _: bool) {
+        assert!(failed || (*bio).bi_status == 0, "data that was not read is copied");
         if (*bio).bi_opf & req_op_REQ_OP_WRITE == 0 {
             might_sleep("the copy to the caller's memory");
         }
@@ -365,12 +368,19 @@ unsafe fn bio_endio(bio: *mut bio, from: Flight) {
     }
     if draw(4) < case(|c| c.fails_of_4) {
         (*bio).bi_status = 100 + facts(|f| f.bios) as u8;
-        facts(|f| f.errors.push(-c_int::from((*bio).bi_status)));
+        // Once an error is recorded, no other one can be the result.
+        facts(|f| {
+            f.errors
+                .extend((!f.settled).then_some(-c_int::from((*bio).bi_status)))
+        });
     }
     let cached = (*opened()).mapping.nrpages != 0;
     facts(|f| f.cached_at_end = cached);
+    let failed = (*bio).bi_status != 0;
     step("end", bio, (*bio).bi_status as usize);
     (*bio).bi_end_io.unwrap()(bio);
+    let recorded = failed && !case(Case::ends_later);
+    facts(|f| f.settled |= recorded);
 }
 
 // The device.
@@ -405,14 +415,13 @@ functions! {
         }
     }
     any fn iocb_bio_iopoll(iocb: *mut kiocb, _: *mut c_void, _: c_uint) -> c_int {
-        rcu_read_lock();
+        let _guard = rcu_read_lock();
         let bio: *mut bio = (*iocb).private.cast();
         if !bio.is_null() {
             step("poll", bio, 0);
             // The memory stays a bio.
             bio_endio(bio, Flight::Polled);
         }
-        rcu_read_unlock();
         0
     }
 }

@@ -9,18 +9,21 @@
 use crate::{
     bindings::task_struct,
     scenario::{Case, Facts},
+    types::NotThreadSafe,
 };
 use shuttle::{
     scheduler::{Schedule, Scheduler, Task, TaskId},
     thread::{self, JoinHandle, Thread},
 };
 use std::{
+    alloc::Layout,
     cell::RefCell,
+    ffi::c_int,
     fmt::Write as _,
     io::Write as _,
     mem::{self, take},
     panic, process,
-    ptr::{null_mut, with_exposed_provenance_mut},
+    ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut},
     sync::{Mutex, Once},
 };
 
@@ -128,6 +131,24 @@ pub(crate) fn step<T: ?Sized>(what: &'static str, object: *const T, value: usize
     world(|w| w.steps.push((me, what, object.cast::<u8>().addr(), value)));
 }
 
+/// A value of at most a word, for a step.
+pub(crate) fn word<T: Copy>(value: T) -> usize {
+    let mut word = [0; size_of::<usize>()];
+    // SAFETY: All values here are plain. None is larger.
+    unsafe { word.as_mut_ptr().cast::<T>().write_unaligned(value) };
+    usize::from_ne_bytes(word)
+}
+
+/// Looks at what a value points at, if that is an object.
+pub(crate) fn look<T: Copy>(value: T) {
+    let at = with_exposed_provenance::<u8>(word(value));
+    point();
+    if world(|w| at.addr().wrapping_sub(w.memory) < w.objects.len() * PAGE) {
+        // SAFETY: The page is there, if the object is.
+        unsafe { at.read_volatile() };
+    }
+}
+
 /// Whether a step of this name was made.
 pub(crate) fn was_made(what: &str) -> bool {
     world(|w| w.steps.iter().any(|step| step.1 == what))
@@ -184,14 +205,9 @@ pub(crate) fn atomic<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Whether the thread may not sleep.
-pub(crate) fn is_atomic() -> bool {
-    context(|c| c.atomic != 0)
-}
-
 /// The caller is about to do what may sleep.
 pub(crate) fn might_sleep(what: &str) {
-    assert!(!is_atomic(), "{what} where nothing may sleep");
+    assert_eq!(context(|c| c.atomic), 0, "{what} where nothing may sleep");
 }
 
 /// The current task (`current`).
@@ -219,11 +235,8 @@ pub(crate) fn alloc(what: &'static str, size: usize) -> *mut u8 {
     assert!(size <= PAGE);
     let memory = world(|w| {
         assert!(w.objects.len() < PAGES, "more than {PAGES} objects");
-        w.objects.push(Object {
-            what,
-            live: true,
-            flight: Flight::Grounded,
-        });
+        let (live, flight) = (true, Flight::Grounded);
+        w.objects.push(Object { what, live, flight });
         with_exposed_provenance_mut::<u8>(w.memory + (w.objects.len() - 1) * PAGE)
     });
     // SAFETY: The page is there, and nobody uses it.
@@ -238,12 +251,6 @@ pub(crate) fn alloc_zeroed<T>(what: &'static str) -> *mut T {
     // SAFETY: Just allocated.
     unsafe { object.write(crate::pin_init::zeroed()) };
     object
-}
-
-/// Where the object begins that an address is in.
-pub(crate) fn begin_of<T>(at: *mut T) -> *mut T {
-    let memory = world(|w| w.memory);
-    at.with_addr(memory + (at.addr() - memory) / PAGE * PAGE)
 }
 
 impl World {
@@ -262,9 +269,11 @@ pub(crate) fn free<T>(what: &str, at: *mut T) {
         assert_eq!(object.what, what, "freed as something else");
         assert!(take(&mut object.live), "{what} is freed twice");
     });
-    // SAFETY: The page is ours.
-    let ret = unsafe { libc::mprotect(at.cast(), PAGE, libc::PROT_NONE) };
-    assert_eq!(ret, 0, "{what} is freed in the middle");
+    assert!(
+        what == "bio" || at.addr() % PAGE == 0,
+        "{what} is freed in the middle"
+    );
+    protect(at.addr() / PAGE * PAGE, PAGE, libc::PROT_NONE);
 }
 
 /// Frees an object when nobody is in a read-side section that has begun before.
@@ -276,28 +285,35 @@ fn free_rcu<T>(at: *mut T) {
     }
 }
 
+/// A read-side section of RCU.
+pub(crate) struct Guard(NotThreadSafe);
+
 /// Begins a read-side section.
-pub(crate) fn rcu_read_lock() {
+pub(crate) fn rcu_read_lock() -> Guard {
     point();
     context(|c| c.atomic += 1);
     world(|w| w.readers += 1);
+    Guard(NotThreadSafe)
 }
 
-/// Ends a read-side section.
-pub(crate) fn rcu_read_unlock() {
-    context(|c| c.atomic -= 1);
-    let over = world(|w| {
-        w.readers -= 1;
-        if w.readers == 0 {
-            take(&mut w.rcu)
-        } else {
-            Vec::new()
+impl Drop for Guard {
+    fn drop(&mut self) {
+        context(|c| c.atomic -= 1);
+        world(|w| w.readers -= 1);
+        if world(|w| w.readers == 0) {
+            for at in world(|w| take(&mut w.rcu)) {
+                free("task", with_exposed_provenance_mut::<u8>(at));
+            }
         }
-    });
-    for at in over {
-        free("task", with_exposed_provenance_mut::<task_struct>(at));
+        point();
     }
-    point();
+}
+
+/// Says who may access pages.
+fn protect(at: usize, size: usize, access: c_int) {
+    // SAFETY: The pages are ours, and nobody uses them who may not.
+    let ret = unsafe { libc::mprotect(with_exposed_provenance_mut(at), size, access) };
+    assert_eq!(ret, 0, "mprotect() at {at:#x}");
 }
 
 // --- Schedules ---
@@ -305,22 +321,12 @@ pub(crate) fn rcu_read_unlock() {
 /// Begins a schedule, in its first thread.
 fn begin() {
     world(|w| {
-        // SAFETY: The pages are ours, and nobody uses them between schedules.
-        unsafe {
-            if w.memory == 0 {
-                let (size, none) = (PAGE * PAGES, null_mut());
-                let (access, kind) = (
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                );
-                let memory = libc::mmap(none, size, access, kind, -1, 0);
-                assert_ne!(memory, libc::MAP_FAILED);
-                w.memory = memory.expose_provenance();
-            }
-            let memory = with_exposed_provenance_mut(w.memory);
-            let ret = libc::mprotect(memory, PAGE * PAGES, libc::PROT_READ | libc::PROT_WRITE);
-            assert_eq!(ret, 0);
+        let layout = Layout::from_size_align(PAGE * PAGES, PAGE).unwrap();
+        if w.memory == 0 {
+            // SAFETY: The layout has a size.
+            w.memory = unsafe { std::alloc::alloc(layout) }.expose_provenance();
         }
+        protect(w.memory, layout.size(), libc::PROT_READ | libc::PROT_WRITE);
         *w = World {
             seed: w.seed,
             random: w.seed,
@@ -332,24 +338,15 @@ fn begin() {
     });
 }
 
-/// How the next thread is chosen.
-enum Order {
-    /// At random. The current one goes on so many times in eight.
-    Random(u64),
-    /// By priority, which changes at random steps (PCT).
-    Pct {
-        priorities: Vec<u64>,
-        changes: Vec<u64>,
-        /// Below all others.
-        lowest: u64,
-    },
-}
-
-/// Chooses the threads of a schedule for each seed.
+/// Chooses the threads of a schedule for each seed: at random, or by priorities that change at random
+/// steps (PCT).
 struct Seeds<I> {
     seeds: I,
     random: u64,
-    order: Order,
+    /// How many times in eight a thread goes on; more than that stands for priorities.
+    stays: u64,
+    priorities: Vec<u64>,
+    changes: Vec<u64>,
     at: u64,
 }
 
@@ -357,51 +354,47 @@ impl<I: Iterator<Item = u64>> Scheduler for Seeds<I> {
     fn new_execution(&mut self) -> Option<Schedule> {
         let seed = self.seeds.next()?;
         world(|w| w.seed = seed);
-        self.random = !seed;
-        self.at = 0;
-        self.order = match next(&mut self.random) % 8 {
-            stay @ (0 | 4 | 6 | 7) => Order::Random(stay),
-            depth => {
-                let steps = 32 << (next(&mut self.random) % 6);
-                Order::Pct {
-                    priorities: Vec::new(),
-                    changes: (0..depth).map(|_| next(&mut self.random) % steps).collect(),
-                    lowest: 1 << 32,
-                }
-            }
-        };
+        (self.random, self.at) = (!seed, 0);
+        self.stays = [0, 4, 7, 8][next(&mut self.random) as usize % 4];
+        let (depth, steps) = (
+            next(&mut self.random) % 5,
+            32 << (next(&mut self.random) % 6),
+        );
+        self.changes = (0..depth).map(|_| next(&mut self.random) % steps).collect();
+        self.priorities.clear();
         Some(Schedule::new(seed))
     }
 
     fn next_task(&mut self, all: &[&Task], current: Option<TaskId>, _: bool) -> Option<TaskId> {
-        let spins = world(|w| take(&mut w.spins));
-        self.at += 1;
         // A parked thread is woken by nobody but the world.
-        let ready = all.iter().filter(|t| t.runnable()).map(|t| t.id());
-        match &mut self.order {
-            Order::Random(stay) => {
-                let ready: Vec<_> = ready.collect();
-                let goes_on = current.filter(|c| !spins && ready.contains(c));
-                if let Some(current) = goes_on.filter(|_| next(&mut self.random) % 8 < *stay) {
-                    return Some(current);
-                }
-                Some(ready[next(&mut self.random) as usize % ready.len()])
-            }
-            Order::Pct {
-                priorities,
-                changes,
-                lowest,
-            } => {
-                while priorities.len() <= all.iter().map(|t| usize::from(t.id())).max()? {
-                    priorities.push((1 << 32) + next(&mut self.random) % (1 << 32));
-                }
-                if let Some(current) = current.filter(|_| spins || changes.contains(&self.at)) {
-                    *lowest -= 1;
-                    priorities[usize::from(current)] = *lowest;
-                }
-                ready.max_by_key(|t| priorities[usize::from(*t)])
-            }
+        let ready: Vec<_> = all
+            .iter()
+            .filter(|t| t.runnable())
+            .map(|t| t.id())
+            .collect();
+        while self.priorities.len() <= all.iter().map(|t| usize::from(t.id())).max()? {
+            self.priorities
+                .push(u64::MAX - next(&mut self.random) % (1 << 32));
         }
+        self.at += 1;
+        let goes_back = world(|w| take(&mut w.spins)) || self.changes.contains(&self.at);
+        match current {
+            Some(current) if goes_back => {
+                self.priorities[usize::from(current)] = u64::MAX / 2 - self.at
+            }
+            Some(current)
+                if ready.contains(&current) && next(&mut self.random) % 8 < self.stays % 8 =>
+            {
+                return Some(current);
+            }
+            _ => {}
+        }
+        if self.stays < 8 {
+            return Some(ready[next(&mut self.random) as usize % ready.len()]);
+        }
+        ready
+            .into_iter()
+            .max_by_key(|t| self.priorities[usize::from(*t)])
     }
 
     fn next_u64(&mut self) -> u64 {
@@ -430,11 +423,14 @@ pub(crate) fn execute(
     config.stack_size = 1 << 17;
     config.failure_persistence = shuttle::FailurePersistence::None;
     config.max_steps = shuttle::MaxSteps::FailAfter(MOST_STEPS);
+    let (random, stays, priorities, changes, at) = Default::default();
     let scheduler = Seeds {
         seeds,
-        random: 0,
-        order: Order::Random(0),
-        at: 0,
+        random,
+        stays,
+        priorities,
+        changes,
+        at,
     };
     shuttle::Runner::new(scheduler, config).run(move || {
         begin();
@@ -471,12 +467,8 @@ fn fail(what: &str) -> ! {
     // SAFETY: As above.
     let w = WORLD.with(|w| unsafe { &*w.as_ptr() });
     let (first, rest) = what.split_once('\n').unwrap_or((what, ""));
-    let mut out = format!(
-        "\n{first}\n{} (SEED={})\n{:?}\n",
-        rest.replace('\n', " "),
-        w.seed,
-        w.case
-    );
+    let (rest, seed, case) = (rest.replace('\n', " "), w.seed, &w.case);
+    let mut out = format!("\n{first}\n{rest} (SEED={seed})\n{case:?}\n");
     for &(thread, what, object, value) in &w.steps {
         let thread = w.contexts.get(thread).map_or("", |c| c.name);
         let (object, value) = (name(w, object), name(w, value));

@@ -64,6 +64,8 @@ pub(crate) struct Case {
     extends: bool,
     /// Somebody reads through the page cache meanwhile.
     cached: bool,
+    /// Somebody polls already during the call.
+    polled_early: bool,
     /// The mapping that the file system refuses, and the error.
     refused: Option<(usize, c_int)>,
     /// The bio that cannot be filled, counted from one.
@@ -85,6 +87,8 @@ pub(crate) struct Facts {
     pub(crate) all_fua: bool,
     /// Of the bios that have failed: one of them is the result.
     pub(crate) errors: Vec<c_int>,
+    /// One of them was recorded.
+    pub(crate) settled: bool,
     /// Others that may be the result.
     pub(crate) perhaps: Vec<c_int>,
     pub(crate) invalidated: bool,
@@ -104,6 +108,13 @@ pub(crate) struct Facts {
     /// What `ki_complete()` got, and what the call returned.
     completed: Option<isize>,
     answered: Option<isize>,
+}
+
+impl Facts {
+    /// `->end_io()` was called, if there is one.
+    pub(crate) fn is_told(&self, case: &Case) -> bool {
+        self.told.is_some() || !case.has_end_io
+    }
 }
 
 pub(crate) fn facts<R>(f: impl FnOnce(&mut Facts) -> R) -> R {
@@ -132,6 +143,11 @@ impl Case {
     fn bytes(&self, n: usize) -> u64 {
         let end = self.end_of(self.maps.len()) - self.around.1;
         end.min(self.end_of(n)).saturating_sub(self.pos())
+    }
+
+    /// Bios are not over when the device has done with them.
+    pub(crate) fn ends_later(&self) -> bool {
+        matches!(self.part, Part::EndsLater | Part::Ioends)
     }
 
     /// Somebody else polls for the request.
@@ -165,6 +181,7 @@ fn drawn(kind: fn(&mut Case)) -> Case {
         end_io_fails: once_in(16),
         extends: write && once_in(8),
         cached: once_in(4),
+        polled_early: once_in(2),
         fault: pick(&[0, 0, 0, 0, 0, 1, 2, 3]),
         no_memory: once_in(16),
         bio_bytes: pick(&[BLOCK as usize, 1 << 20]),
@@ -278,7 +295,7 @@ unsafe extern "C" fn end_ioend(bio: *mut bio) {
         .cast();
     (*ioend).io_error = blk_status_to_errno((*bio).bi_status);
     spawn("ioends", move || {
-        drop(direct_io::iomap_finish_ioend_direct(ioend))
+        _ = direct_io::iomap_finish_ioend_direct(ioend)
     });
     point();
 }
@@ -369,7 +386,9 @@ unsafe extern "C" fn ki_complete(iocb: *mut kiocb, result: c_long) {
 /// Polls until the request is over (`io_do_iopoll()`).
 unsafe fn poll(iocb: *mut kiocb) {
     while facts(|f| f.completed.is_none() && f.answered.is_none_or(|answer| answer == QUEUED)) {
-        iocb_bio_iopoll(iocb, null_mut(), 0);
+        if case(|c| c.polled_early) || facts(|f| f.answered.is_some()) {
+            iocb_bio_iopoll(iocb, null_mut(), 0);
+        }
         spin();
     }
     if facts(|f| f.completed.is_some()) {

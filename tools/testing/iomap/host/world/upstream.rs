@@ -40,27 +40,10 @@ macro_rules! declare_trace {
     ($($(#[$attr:meta])* $vis:vis unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?);)*) => { $(
         $(#[$attr])*
         $vis unsafe fn $name($($arg: $ty),*) {
-            $crate::engine::point();
-            $($crate::upstream::Traced::look($arg);)*
+            $($crate::engine::look($arg);)*
         }
     )* };
 }
-
-pub(crate) trait Traced: Sized {
-    fn look(self) {}
-}
-
-impl<T> Traced for *mut T {
-    fn look(self) {
-        // SAFETY: Required of who calls the tracepoint.
-        unsafe { self.cast::<u8>().read_volatile() };
-    }
-}
-
-macro_rules! plain {
-    ($($T:ty)*) => { $(impl Traced for $T {})* };
-}
-plain! { i32 u32 i64 u64 isize usize }
 
 pub(crate) mod tracepoint {
     pub(crate) use crate::declare_trace;
@@ -213,43 +196,18 @@ pub(crate) mod workqueue {
 
 pub(crate) mod sync {
     pub(crate) mod rcu {
-        use crate::{engine, types::NotThreadSafe};
-
-        pub(crate) struct Guard(NotThreadSafe);
-
-        pub(crate) fn read_lock() -> Guard {
-            engine::rcu_read_lock();
-            Guard(NotThreadSafe)
-        }
-
-        impl Drop for Guard {
-            fn drop(&mut self) {
-                engine::rcu_read_unlock();
-            }
-        }
+        pub(crate) use crate::engine::{rcu_read_lock as read_lock, Guard};
     }
 
     /// Threads may be switched before each operation, and after those that others can see.
     pub(crate) mod atomic {
-        use crate::engine::{point, step};
-        use std::{cell::UnsafeCell, ffi::c_ulong};
+        use crate::engine::{point, step, word};
+        use std::cell::UnsafeCell;
 
         pub(crate) struct Relaxed;
         pub(crate) struct Acquire;
         pub(crate) struct Release;
         pub(crate) struct Full;
-
-        /// What an atomic holds.
-        pub(crate) trait Word: Copy + PartialEq {
-            fn word(self) -> usize;
-        }
-
-        macro_rules! words {
-            ($($T:ty $(, $U:ident)?;)*) => {
-                $(impl$(<$U>)? Word for $T { fn word(self) -> usize { self as usize } })*
-            };
-        }
-        words! { i32; bool; c_ulong; *mut T, T; }
 
         #[repr(transparent)]
         pub(crate) struct Atomic<T>(UnsafeCell<T>);
@@ -259,7 +217,7 @@ pub(crate) mod sync {
         // SAFETY: As above.
         unsafe impl<T> Send for Atomic<T> {}
 
-        impl<T: Word> Atomic<T> {
+        impl<T: Copy + PartialEq> Atomic<T> {
             pub(crate) const fn new(value: T) -> Self {
                 Self(UnsafeCell::new(value))
             }
@@ -272,7 +230,7 @@ pub(crate) mod sync {
                 point();
                 // SAFETY: No other thread of the host uses it.
                 let value = unsafe { self.0.get().read_volatile() };
-                step("load", self.0.get(), value.word());
+                step("load", self.0.get(), word(value));
                 value
             }
 
@@ -284,7 +242,7 @@ pub(crate) mod sync {
                 let new = f(old);
                 // SAFETY: As above.
                 unsafe { self.0.get().write_volatile(new) };
-                step(what, self.0.get(), new.word());
+                step(what, self.0.get(), word(new));
                 point();
                 old
             }
