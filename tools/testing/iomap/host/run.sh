@@ -18,8 +18,8 @@ need_root "$@"
 "$IOMAP_DIR/root.sh"
 mkdir -p "$CACHE/run"
 log=${HOST_LOG:-$CACHE/run/host.log}
-failed=0 minutes=$((15 + ${SCHEDULES:-0} / 50000)) options=()
-words=("SEED=${SEED:-}" "SCHEDULES=${SCHEDULES:-}")
+[[ ${SEED:-0}${SCHEDULES:-0} =~ ^[0-9]+$ ]] || die "SEED=${SEED:-} and SCHEDULES=${SCHEDULES:-} are numbers"
+failed=0 minutes=$((15 + ${SCHEDULES:-0} / 50000)) words=("SEED=${SEED:-}" "SCHEDULES=${SCHEDULES:-}") options=()
 if [ -n "${HOST_PROJECT:-}" ]; then
 	minutes=5 words=(IOMAP_HOST_FEW=1 SCHEDULES=20000) options=(--config profile.release.package.iomap-host.opt-level=1)
 fi

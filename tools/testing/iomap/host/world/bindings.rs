@@ -117,13 +117,13 @@ pub(crate) const IOMAP_DIO_BIO_MAX_BYTES: usize = 1 << 20;
 pub(crate) const IOMAP_DIO_CACHE_LINE_BYTES: usize = 64;
 pub(crate) static mut fs_bio_set: bio_set = bio_set { front_pad: 0 };
 
-/// Functions of C: for `any` context, or those that `sleep`.
+/// Functions of C: for `any` context, or those that may `sleep`.
 macro_rules! functions {
     (@any $name:ident) => {};
     (@sleep $name:ident) => { might_sleep(stringify!($name)) };
     ($($(#[$attr:meta])* $context:ident fn $name:ident($($args:tt)*) $(-> $ret:ty)? $body:block)*) => { $(
         $(#[$attr])*
-        pub(crate) unsafe fn $name($($args)*) $(-> $ret)? {
+        pub(crate) unsafe extern "C" fn $name($($args)*) $(-> $ret)? {
             point();
             functions!(@$context $name);
             let ret = (|| $body)();

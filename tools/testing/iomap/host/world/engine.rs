@@ -82,7 +82,14 @@ pub(crate) struct World {
     /// RCU read-side sections, and what is freed when there is none.
     readers: u32,
     rcu: Vec<usize>,
+    /// The current thread has nothing to do.
     spins: bool,
+    /// How many times in eight a thread goes on; eight stands for priorities.
+    stays: u64,
+    priorities: Vec<u64>,
+    /// The points at which the current thread gets the lowest priority.
+    changes: Vec<u64>,
+    at: u64,
     pub(crate) case: Case,
     pub(crate) facts: Facts,
 }
@@ -96,17 +103,9 @@ pub(crate) fn world<R>(f: impl FnOnce(&mut World) -> R) -> R {
     WORLD.with(|world| f(&mut world.borrow_mut()))
 }
 
-/// SplitMix64.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// A number below `n`.
 pub(crate) fn draw(n: u64) -> u64 {
-    world(|w| next(&mut w.random) % n)
+    world(|w| w.draw(n))
 }
 
 /// True once in `n` times.
@@ -269,10 +268,8 @@ pub(crate) fn free<T>(what: &str, at: *mut T) {
         assert_eq!(object.what, what, "freed as something else");
         assert!(take(&mut object.live), "{what} is freed twice");
     });
-    assert!(
-        what == "bio" || at.addr() % PAGE == 0,
-        "{what} is freed in the middle"
-    );
+    let whole = what == "bio" || at.addr() % PAGE == 0;
+    assert!(whole, "{what} is freed in the middle");
     protect(at.addr() / PAGE * PAGE, PAGE, libc::PROT_NONE);
 }
 
@@ -318,87 +315,82 @@ fn protect(at: usize, size: usize, access: c_int) {
 
 // --- Schedules ---
 
-/// Begins a schedule, in its first thread.
-fn begin() {
-    world(|w| {
-        let layout = Layout::from_size_align(PAGE * PAGES, PAGE).unwrap();
-        if w.memory == 0 {
-            // SAFETY: The layout has a size.
-            w.memory = unsafe { std::alloc::alloc(layout) }.expose_provenance();
-        }
-        protect(w.memory, layout.size(), libc::PROT_READ | libc::PROT_WRITE);
-        *w = World {
-            seed: w.seed,
-            random: w.seed,
-            memory: w.memory,
-            steps: take(&mut w.steps),
-            ..World::default()
-        };
-        w.steps.clear();
-    });
-}
-
-/// Chooses the threads of a schedule for each seed: at random, or by priorities that change at random
-/// steps (PCT).
-struct Seeds<I> {
-    seeds: I,
-    random: u64,
-    /// How many times in eight a thread goes on; more than that stands for priorities.
-    stays: u64,
-    priorities: Vec<u64>,
-    changes: Vec<u64>,
-    at: u64,
-}
+/// Executes a schedule for each seed.
+struct Seeds<I>(I);
 
 impl<I: Iterator<Item = u64>> Scheduler for Seeds<I> {
     fn new_execution(&mut self) -> Option<Schedule> {
-        let seed = self.seeds.next()?;
-        world(|w| w.seed = seed);
-        (self.random, self.at) = (!seed, 0);
-        self.stays = [0, 4, 7, 8][next(&mut self.random) as usize % 4];
-        let (depth, steps) = (
-            next(&mut self.random) % 5,
-            32 << (next(&mut self.random) % 6),
-        );
-        self.changes = (0..depth).map(|_| next(&mut self.random) % steps).collect();
-        self.priorities.clear();
+        let seed = self.0.next()?;
+        world(|w| w.begin(seed));
         Some(Schedule::new(seed))
     }
 
     fn next_task(&mut self, all: &[&Task], current: Option<TaskId>, _: bool) -> Option<TaskId> {
         // A parked thread is woken by nobody but the world.
-        let ready: Vec<_> = all
-            .iter()
-            .filter(|t| t.runnable())
-            .map(|t| t.id())
-            .collect();
-        while self.priorities.len() <= all.iter().map(|t| usize::from(t.id())).max()? {
-            self.priorities
-                .push(u64::MAX - next(&mut self.random) % (1 << 32));
-        }
-        self.at += 1;
-        let goes_back = world(|w| take(&mut w.spins)) || self.changes.contains(&self.at);
-        match current {
-            Some(current) if goes_back => {
-                self.priorities[usize::from(current)] = u64::MAX / 2 - self.at
-            }
-            Some(current)
-                if ready.contains(&current) && next(&mut self.random) % 8 < self.stays % 8 =>
-            {
-                return Some(current);
-            }
-            _ => {}
-        }
-        if self.stays < 8 {
-            return Some(ready[next(&mut self.random) as usize % ready.len()]);
-        }
-        ready
-            .into_iter()
-            .max_by_key(|t| self.priorities[usize::from(*t)])
+        let ready = all.iter().filter(|thread| thread.runnable());
+        let ready: Vec<_> = ready.map(|thread| thread.id().into()).collect();
+        Some(world(|w| w.choose(&ready, current.map(usize::from))).into())
     }
 
     fn next_u64(&mut self) -> u64 {
-        next(&mut self.random)
+        draw(u64::MAX)
+    }
+}
+
+impl World {
+    fn begin(&mut self, seed: u64) {
+        let layout = Layout::from_size_align(PAGE * PAGES, PAGE).unwrap();
+        if self.memory == 0 {
+            // SAFETY: The layout has a size.
+            self.memory = unsafe { std::alloc::alloc(layout) }.expose_provenance();
+        }
+        protect(
+            self.memory,
+            layout.size(),
+            libc::PROT_READ | libc::PROT_WRITE,
+        );
+        let (memory, random) = (self.memory, seed);
+        *self = World {
+            seed,
+            random,
+            memory,
+            ..World::default()
+        };
+        self.stays = [0, 4, 7, 8][self.draw(4) as usize];
+        let (depth, steps) = (self.draw(5), 32 << self.draw(6));
+        self.changes = (0..depth).map(|_| self.draw(steps)).collect();
+    }
+
+    /// The thread that runs next: at random, or by priorities that change at random points (PCT).
+    fn choose(&mut self, ready: &[usize], current: Option<usize>) -> usize {
+        self.at += 1;
+        let goes_back = take(&mut self.spins) || self.changes.contains(&self.at);
+        let goes_on = !goes_back && self.draw(8) < self.stays % 8;
+        if let Some(current) = current.filter(|current| goes_on && ready.contains(current)) {
+            return current;
+        }
+        if self.stays < 8 {
+            return ready[self.draw(ready.len() as u64) as usize];
+        }
+        while self.priorities.len() <= ready.iter().copied().max().max(current).unwrap() {
+            let priority = u64::MAX - self.draw(1 << 32);
+            self.priorities.push(priority);
+        }
+        if let Some(current) = current.filter(|_| goes_back) {
+            self.priorities[current] = u64::MAX / 2 - self.at;
+        }
+        *ready
+            .iter()
+            .max_by_key(|&&thread| self.priorities[thread])
+            .unwrap()
+    }
+
+    /// SplitMix64, below `n`.
+    fn draw(&mut self, n: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
     }
 }
 
@@ -423,19 +415,7 @@ pub(crate) fn execute(
     config.stack_size = 1 << 17;
     config.failure_persistence = shuttle::FailurePersistence::None;
     config.max_steps = shuttle::MaxSteps::FailAfter(MOST_STEPS);
-    let (random, stays, priorities, changes, at) = Default::default();
-    let scheduler = Seeds {
-        seeds,
-        random,
-        stays,
-        priorities,
-        changes,
-        at,
-    };
-    shuttle::Runner::new(scheduler, config).run(move || {
-        begin();
-        run();
-    });
+    shuttle::Runner::new(Seeds(seeds), config).run(run);
 }
 
 /// What is at an address, or a number.
@@ -455,9 +435,8 @@ extern "C" fn trapped(_: i32, info: &libc::siginfo_t, _: usize) {
     let at = unsafe { info.si_addr() }.addr();
     // SAFETY: No other thread of the host has it, and this one does not go on.
     let what = WORLD.with(|w| name(unsafe { &*w.as_ptr() }, at));
-    fail(&format!(
-        "panicked at an access:\n{what} is accessed after it was freed"
-    ));
+    let what = format!("{what} is accessed, which is not there");
+    fail(&format!("panicked at an access:\n{what}"));
 }
 
 /// Says what has happened, with the seed and the steps, and ends the process.

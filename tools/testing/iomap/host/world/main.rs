@@ -28,6 +28,7 @@ extern crate self as kernel;
 
 #[macro_use]
 mod upstream;
+#[macro_use]
 mod bindings;
 #[path = "../../../../../fs/iomap/direct_io.rs"]
 mod direct_io;

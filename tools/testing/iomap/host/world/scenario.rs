@@ -188,18 +188,11 @@ fn drawn(kind: fn(&mut Case)) -> Case {
         fails_of_4: pick(&[0, 0, 1, 2]),
         ..Case::default()
     };
-    let special = [
-        IOMAP_UNWRITTEN,
-        if write { IOMAP_UNWRITTEN } else { IOMAP_HOLE },
-    ];
+    let special = if write { IOMAP_UNWRITTEN } else { IOMAP_HOLE };
+    let kinds = [IOMAP_MAPPED, IOMAP_MAPPED, IOMAP_UNWRITTEN, special];
     for _ in 0..1 + draw(3) {
-        let kind = if once_in(3) {
-            pick(&special)
-        } else {
-            IOMAP_MAPPED
-        };
-        c.maps
-            .push((1 + draw(2), kind, flag(8, u32::from(write) * IOMAP_F_NEW)));
+        let new = flag(8, u32::from(write) * IOMAP_F_NEW);
+        c.maps.push((1 + draw(2), pick(&kinds), new));
     }
     kind(&mut c);
     if once_in(6) {
@@ -213,91 +206,75 @@ fn drawn(kind: fn(&mut Case)) -> Case {
     c
 }
 
-// --- The file system ---
+/// What has to hold.
+macro_rules! wants {
+    ($($holds:expr => $($what:expr),*;)*) => { $(assert!($holds, $($what),*);)* };
+}
 
-unsafe extern "C" fn iomap_begin(
-    _: *mut inode,
-    pos: i64,
-    _: i64,
-    _: u32,
-    map: *mut iomap,
-    _: *mut iomap,
-) -> c_int {
-    might_sleep("iomap_begin");
-    point();
-    let n = case(|c| (0..).find(|&n| (pos as u64) < c.end_of(n + 1)).unwrap());
-    if let Some((_, error)) = case(|c| c.refused.filter(|refused| refused.0 == n)) {
-        step("refuse", map, error as usize);
-        facts(|f| match error {
-            -15 => f.fell_back = true,
-            _ => f.perhaps.push(error),
-        });
-        return error;
+// The file system.
+functions! {
+    sleep fn iomap_begin(_: *mut inode, pos: i64, _: i64, _: u32, map: *mut iomap, _: *mut iomap) -> c_int {
+        let n = case(|c| (0..).find(|&n| (pos as u64) < c.end_of(n + 1)).unwrap());
+        if let Some((_, error)) = case(|c| c.refused.filter(|refused| refused.0 == n)) {
+            step("refuse", map, error as usize);
+            facts(|f| match error {
+                -15 => f.fell_back = true,
+                _ => f.perhaps.push(error),
+            });
+            return error;
+        }
+        let (offset, (blocks, kind, flags)) = case(|c| (c.end_of(n), c.maps[n]));
+        ((*map).addr, (*map).offset, (*map).length) = (offset + (1 << 20), offset as i64, blocks * BLOCK);
+        ((*map).type_, (*map).flags, (*map).bdev) = (kind as u16, flags as u16, &raw mut (*opened()).bdev);
+        0
     }
-    let (offset, (blocks, kind, flags)) = case(|c| (c.end_of(n), c.maps[n]));
-    ((*map).addr, (*map).offset, (*map).length) =
-        (offset + (1 << 20), offset as i64, blocks * BLOCK);
-    ((*map).type_, (*map).flags, (*map).bdev) =
-        (kind as u16, flags as u16, &raw mut (*opened()).bdev);
-    0
-}
-
-unsafe extern "C" fn iomap_end(
-    _: *mut inode,
-    _: i64,
-    _: i64,
-    _: isize,
-    _: u32,
-    _: *mut iomap,
-) -> c_int {
-    might_sleep("iomap_end");
-    0
-}
-
-unsafe extern "C" fn end_io(iocb: *mut kiocb, size: isize, error: c_int, flags: c_uint) -> c_int {
-    step("->end_io", iocb, size as usize);
-    point();
-    let counted = (*(*(*iocb).ki_filp).f_inode).i_dio_count;
-    assert_eq!(counted, 1, "->end_io() after inode_dio_end()");
-    no_bio_flies("->end_io()");
-    if flags & (IOMAP_DIO_UNWRITTEN | IOMAP_DIO_COW) != 0 {
-        might_sleep("conversion");
+    sleep fn iomap_end(_: *mut inode, _: i64, _: i64, _: isize, _: u32, _: *mut iomap) -> c_int { 0 }
+    any fn end_io(iocb: *mut kiocb, size: isize, error: c_int, flags: c_uint) -> c_int {
+        step("->end_io", iocb, size as usize);
+        no_bio_flies("->end_io()");
+        if flags & (IOMAP_DIO_UNWRITTEN | IOMAP_DIO_COW) != 0 {
+            might_sleep("conversion");
+        }
+        let says = if error == 0 && case(|c| c.end_io_fails) { -28 } else { error };
+        let before = facts(|f| f.told.replace((error, flags, says)));
+        wants! {
+            before.is_none() => "->end_io() is called twice";
+            (*(*(*iocb).ki_filp).f_inode).i_dio_count == 1 => "->end_io() after inode_dio_end()";
+            facts(|f| f.bytes == size as usize) => "->end_io() is told {size} bytes";
+        }
+        says
     }
-    let fails = error == 0 && case(|c| c.end_io_fails);
-    let says = if fails { -28 } else { error };
-    facts(|f| {
-        assert_eq!(size as usize, f.bytes, "the size that ->end_io() is told");
-        let before = f.told.replace((error, flags, says));
-        assert!(before.is_none(), "->end_io() is called twice");
-    });
-    says
-}
-
-unsafe extern "C" fn submit_io(_: *const iomap_iter, bio: *mut bio, _: i64) {
-    match case(|c| c.part) {
-        Part::None | Part::Submits => {}
-        Part::EndsLater => (*bio).bi_end_io = Some(end_later),
-        Part::Ioends => (*bio).bi_end_io = Some(end_ioend),
+    any fn submit_io(_: *const iomap_iter, bio: *mut bio, _: i64) {
+        match case(|c| c.part) {
+            Part::None | Part::Submits => {}
+            Part::EndsLater => (*bio).bi_end_io = Some(end_later),
+            Part::Ioends => (*bio).bi_end_io = Some(end_ioend),
+        }
+        submit_bio(bio);
     }
-    submit_bio(bio);
-}
-
-unsafe extern "C" fn end_later(bio: *mut bio) {
-    step("later", bio, 0);
-    spawn("endio", move || direct_io::iomap_dio_bio_end_io(bio));
-    point();
-}
-
-unsafe extern "C" fn end_ioend(bio: *mut bio) {
-    step("ioend", bio, 0);
-    let ioend: *mut iomap_ioend = bio
-        .wrapping_byte_sub(offset_of!(iomap_ioend, io_bio))
-        .cast();
-    (*ioend).io_error = blk_status_to_errno((*bio).bi_status);
-    spawn("ioends", move || {
-        _ = direct_io::iomap_finish_ioend_direct(ioend)
-    });
-    point();
+    any fn end_later(bio: *mut bio) {
+        step("later", bio, 0);
+        spawn("endio", move || direct_io::iomap_dio_bio_end_io(bio));
+    }
+    any fn end_ioend(bio: *mut bio) {
+        step("ioend", bio, 0);
+        let ioend: *mut iomap_ioend = bio.wrapping_byte_sub(offset_of!(iomap_ioend, io_bio)).cast();
+        (*ioend).io_error = blk_status_to_errno((*bio).bi_status);
+        spawn("ioends", move || _ = direct_io::iomap_finish_ioend_direct(ioend));
+    }
+    any fn ki_complete(iocb: *mut kiocb, result: c_long) {
+        step("complete", iocb, result as usize);
+        over(iocb, result as isize);
+        let before = facts(|f| f.completed.replace(result as isize));
+        wants! {
+            before.is_none() => "completed twice";
+            (*iocb).private.is_null() => "a poller still finds the bio";
+        }
+        if !case(Case::is_polled) {
+            free("kiocb", iocb);
+            close();
+        }
+    }
 }
 
 // --- Who makes the request, and who waits for it ---
@@ -358,29 +335,11 @@ fn close() {
 
 /// The caller of the request has its result.
 unsafe fn over(iocb: *mut kiocb, result: isize) {
-    assert_eq!(
-        (*opened()).inode.i_dio_count,
-        0,
-        "over while it counts in i_dio_count"
-    );
     let moved = (*iocb).ki_pos as u64 - case(Case::pos);
-    assert!(
-        result < 0 || moved == result as u64,
-        "the position has moved by {moved} of {result}"
-    );
-}
-
-unsafe extern "C" fn ki_complete(iocb: *mut kiocb, result: c_long) {
-    step("complete", iocb, result as usize);
-    over(iocb, result as isize);
-    assert!((*iocb).private.is_null(), "a poller still finds the bio");
-    let before = facts(|f| f.completed.replace(result as isize));
-    assert!(before.is_none(), "completed twice");
-    if !case(Case::is_polled) {
-        free("kiocb", iocb);
-        close();
+    wants! {
+        (*opened()).inode.i_dio_count == 0 => "over while it counts in i_dio_count";
+        result < 0 || moved == result as u64 => "the position has moved by {moved} of {result}";
     }
-    point();
 }
 
 /// Polls until the request is over (`io_do_iopoll()`).
@@ -400,40 +359,32 @@ unsafe fn poll(iocb: *mut kiocb) {
 /// The task that makes the request, and exits.
 unsafe fn submit(iocb: *mut kiocb) {
     let call: *mut Call = alloc_zeroed("call");
-    let (iter, ops, dops) = (
-        &mut (*call).iter,
-        &mut (*call).ops,
-        &raw const (*opened()).dops,
-    );
-    let (entry, flags, none) = case(|c| {
-        iter.iter_type = if c.user_memory {
-            iter_type_ITER_UBUF
-        } else {
-            iter_type_ITER_KVEC
-        } as u8;
+    let (iter, ops) = (&mut (*call).iter, &mut (*call).ops);
+    let (entry, flags) = case(|c| {
+        iter.iter_type = u8::from(!c.user_memory) * iter_type_ITER_KVEC as u8;
         iter.data_source = c.write;
         iter.__bindgen_anon_1.__bindgen_anon_1.count = c.bytes(c.maps.len()) as usize;
         ops.iomap_begin = Some(iomap_begin);
         ops.iomap_end = c.has_iomap_end.then_some(iomap_end);
-        (c.entry, c.dio_flags, null_mut())
+        (c.entry, c.dio_flags)
     });
-    let simple = if entry == Entry::Simple {
-        read_simple(iocb, iter)
-    } else {
-        -15
-    };
-    let answer = if entry == Entry::Split {
+    let (dops, none) = (&raw const (*opened()).dops, null_mut());
+    let mut answer = -15;
+    if entry == Entry::Split {
         let dio = direct_io::__iomap_dio_rw(iocb, iter, ops, dops, flags, none, 0);
-        match dio.addr() as isize {
+        answer = match dio.addr() as isize {
             answer @ -4095..=0 => answer,
             _ => direct_io::iomap_dio_complete(dio),
-        }
-    } else if simple == -15 {
-        direct_io::iomap_dio_rw(iocb, iter, ops, dops, flags, none, 0)
+        };
     } else {
-        facts(|f| f.simple = true);
-        simple
-    };
+        if entry == Entry::Simple {
+            answer = read_simple(iocb, iter);
+        }
+        match answer {
+            -15 => answer = direct_io::iomap_dio_rw(iocb, iter, ops, dops, flags, none, 0),
+            _ => facts(|f| f.simple = true),
+        }
+    }
     step("answer", iocb, answer as usize);
     free("call", call);
     facts(|f| f.answered = Some(answer));
@@ -500,46 +451,32 @@ fn check(w: &World) {
         assert!(!object.live || stays, "{} is never freed", object.what);
     }
 
-    let refused = f.perhaps.contains(&-12);
-    let told = c.has_end_io && f.begun && !f.simple && !refused;
-    assert_eq!(f.told.is_some(), told, "->end_io() was called");
+    let told = c.has_end_io && f.begun && !f.simple && !f.perhaps.contains(&-12);
     let error = result.min(0) as c_int;
     let (error, flags, says) = f.told.unwrap_or((error, 0, error));
     let possible = f.errors.contains(&error) || f.perhaps.contains(&error);
-    assert!(
-        possible || (error == 0 && f.errors.is_empty()),
-        "the error {error}"
-    );
     let mapped = c.refused.map_or(c.maps.len(), |refused| refused.0);
-    let good = if says == 0 {
-        c.bytes(mapped) as isize
-    } else {
-        says as isize
-    };
-    assert_eq!(result, good, "the result");
-    if f.perhaps.is_empty() {
-        assert_eq!(f.reports, u32::from(error != 0), "reports of an error");
+    wants! {
+        f.told.is_some() == told => "->end_io() is called: {}", !told;
+        possible || (error == 0 && f.errors.is_empty()) => "the error {error}";
+        says != 0 || result == c.bytes(mapped) as isize => "the result {result}";
+        says == 0 || result == says as isize => "the result {result}, not the error {says}";
+        !f.perhaps.is_empty() || f.reports == u32::from(error != 0) => "{} reports of an error", f.reports;
     }
     if error != 0 || !c.write || result <= 0 {
         return;
     }
     for map in c.maps[..mapped].iter().filter(|_| told) {
-        let (unwritten, shared) = (map.1 == IOMAP_UNWRITTEN, map.2 & IOMAP_F_SHARED != 0);
-        assert!(
-            !unwritten || flags & IOMAP_DIO_UNWRITTEN != 0,
-            "blocks are not converted"
-        );
-        assert!(
-            !shared || flags & IOMAP_DIO_COW != 0,
-            "blocks are not remapped"
-        );
+        wants! {
+            map.1 != IOMAP_UNWRITTEN || flags & IOMAP_DIO_UNWRITTEN != 0 => "blocks are not converted";
+            map.2 & IOMAP_F_SHARED == 0 || flags & IOMAP_DIO_COW != 0 => "blocks are not remapped";
+        }
     }
-    assert!(f.flushed || !c.has(IOCB_SYNC), "not flushed");
-    assert!(f.flushed || f.all_fua || !c.has(IOCB_DSYNC), "not stable");
-    assert!(
-        f.invalidated || !f.cached_at_end,
-        "the page cache has old data"
-    );
+    wants! {
+        f.flushed || !c.has(IOCB_SYNC) => "not flushed";
+        f.flushed || f.all_fua || !c.has(IOCB_DSYNC) => "not stable";
+        f.invalidated || !f.cached_at_end => "the page cache has old data";
+    }
 }
 
 /// Executes the schedules of a kind of requests, and wants each of these steps in one of them.
@@ -547,18 +484,12 @@ fn check(w: &World) {
 /// `SEED` is the first of `SCHEDULES` seeds, or the only one if there is no `SCHEDULES`. The last
 /// digits of a seed say which kind it is for.
 fn explore(number: u64, kind: fn(&mut Case), steps: &[&'static str]) {
-    let variable = |name| {
-        env::var(name)
-            .ok()
-            .filter(|v| !v.is_empty())
-            .map(|v| v.parse().expect(name))
-    };
+    let variable = |name| env::var(name).ok()?.parse().ok();
     let (first, many) = match (variable("SEED"), variable("SCHEDULES")) {
         (Some(seed), None) => (seed, 1),
         (seed, many) => (seed.unwrap_or(1), many.unwrap_or(100_000)),
     };
-    let of =
-        move |modulo: u64, is: u64| (first..first + many).filter(move |seed| seed % modulo == is);
+    let of = move |n: u64, is: u64| (first..first + many).filter(move |seed| seed % n == is);
     let missing = Arc::new(Mutex::new(steps.to_vec()));
     thread::scope(|scope| {
         for processor in 0..2 {
@@ -574,12 +505,10 @@ fn explore(number: u64, kind: fn(&mut Case), steps: &[&'static str]) {
     let done = of(KINDS, number).count();
     println!("executions: {done}");
     let missing = missing.lock().unwrap();
-    assert!(
-        done < 1000 || missing.is_empty(),
-        "in no schedule: {missing:?}"
-    );
+    wants! { done < 1000 || missing.is_empty() => "in no schedule: {missing:?}"; }
 }
 
+/// Kinds of requests by the last digits of their seeds, and steps that some of them come to.
 macro_rules! kinds {
     ($all:literal: $($number:literal $name:ident $kind:expr, $steps:expr;)*) => {
         const KINDS: u64 = $all;
