@@ -44,7 +44,8 @@ rm -rf "$work" "$run"
 mkdir -p "$work"/{pristine,overlay/tools/testing/iomap,logs} "$run"
 cp -a "$PROJECT"/{fs,rust,Documentation,patches} "$work/pristine/"
 cp -a "$work/pristine/." "$work/overlay/"
-cp -a "$IOMAP_DIR/host" "$work/overlay/tools/testing/iomap/"
+# With the times of now: cargo takes what is older than its last build for compiled.
+cp -r "$IOMAP_DIR/host" "$work/overlay/tools/testing/iomap/"
 cp -a "$IOMAP_DIR"/{catalogue,mutants,splat.sh,ktap.py,only.py} "$work/"
 
 mutants check >"$work/check" 2>&1 || die "tools/testing/iomap/mutants/list.toml: $(cat "$work/check")"

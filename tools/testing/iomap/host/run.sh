@@ -21,7 +21,7 @@ log=${HOST_LOG:-$CACHE/run/host.log}
 [[ ${SEED:-0}${SCHEDULES:-0} =~ ^[0-9]+$ ]] || die "SEED=${SEED:-} and SCHEDULES=${SCHEDULES:-} are numbers"
 failed=0 minutes=$((15 + ${SCHEDULES:-0} / 50000)) words=("SEED=${SEED:-}" "SCHEDULES=${SCHEDULES:-}") options=()
 if [ -n "${HOST_PROJECT:-}" ]; then
-	minutes=5 words=(IOMAP_HOST_FEW=1 SCHEDULES=20000) options=(--config profile.release.package.iomap-host.opt-level=1)
+	minutes=5 words=(IOMAP_HOST_FEW=1) options=(--config profile.release.package.iomap-host.opt-level=1)
 fi
 # What is compiled for each, and what its tests begin with.
 declare -A targets=([loom]=--lib [proptest]=--lib [shuttle]=--test=world)

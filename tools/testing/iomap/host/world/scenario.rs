@@ -412,9 +412,6 @@ unsafe fn read_simple(iocb: *mut kiocb, iter: *mut iov_iter) -> isize {
 
 /// A schedule of a request of a kind.
 unsafe fn run(kind: fn(&mut Case)) {
-    static INIT: Once = Once::new();
-    INIT.call_once(|| assert_eq!(direct_io::iomap_dio_rust_init(), 0));
-
     let case = drawn(kind);
     let (polled, cached) = (case.is_polled(), case.cached);
     world(|w| w.case = case);
@@ -489,6 +486,11 @@ fn explore(number: u64, kind: fn(&mut Case), steps: &[&'static str]) {
         (Some(seed), None) => (seed, 1),
         (seed, many) => (seed.unwrap_or(1), many.unwrap_or(100_000)),
     };
+    static INIT: Once = Once::new();
+    // By itself, so that no schedule depends on others before it.
+    // SAFETY: Once, and before any use.
+    let init = || assert_eq!(unsafe { direct_io::iomap_dio_rust_init() }, 0);
+    INIT.call_once(|| execute(0..1, init));
     let of = move |n: u64, is: u64| (first..first + many).filter(move |seed| seed % n == is);
     let missing = Arc::new(Mutex::new(steps.to_vec()));
     thread::scope(|scope| {
@@ -499,7 +501,7 @@ fn explore(number: u64, kind: fn(&mut Case), steps: &[&'static str]) {
                 unsafe { run(kind) };
                 missing.lock().unwrap().retain(|step| !was_made(step));
             };
-            scope.spawn(move || execute(of(2 * KINDS, 2 * number + processor), schedule));
+            scope.spawn(move || execute(of(2 * KINDS, number + KINDS * processor), schedule));
         }
     });
     let done = of(KINDS, number).count();
