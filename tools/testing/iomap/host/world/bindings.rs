@@ -98,8 +98,8 @@ macro_rules! consts {
 consts! {
     IOMAP_DIO_FORCE_WAIT = 1 << 0, IOMAP_DIO_OVERWRITE_ONLY = 1 << 1, IOMAP_DIO_PARTIAL = 1 << 2,
     IOMAP_DIO_FSBLOCK_ALIGNED = 1 << 3, IOMAP_DIO_BOUNCE = 1 << 4, IOMAP_DIO_UNWRITTEN = 1 << 0,
-    IOMAP_DIO_COW = 1 << 1, IOMAP_WRITE = 1 << 0, IOMAP_DIRECT = 1 << 4, IOMAP_NOWAIT = 1 << 5,
-    IOMAP_OVERWRITE_ONLY = 1 << 6, IOMAP_ATOMIC = 1 << 9, IOMAP_F_NEW = 1 << 0, IOMAP_F_DIRTY = 1 << 1,
+    IOMAP_DIO_COW = 1 << 1, IOMAP_DIO_COMP_WORK = 1 << 27, IOMAP_WRITE = 1 << 0, IOMAP_DIRECT = 1 << 4,
+    IOMAP_NOWAIT = 1 << 5, IOMAP_OVERWRITE_ONLY = 1 << 6, IOMAP_ATOMIC = 1 << 9, IOMAP_F_NEW = 1 << 0, IOMAP_F_DIRTY = 1 << 1,
     IOMAP_F_SHARED = 1 << 2, IOMAP_F_ANON_WRITE = 1 << 7, IOMAP_F_ATOMIC_BIO = 1 << 8, IOMAP_F_INTEGRITY = 0,
     IOMAP_HOLE = 0, IOMAP_DELALLOC = 1, IOMAP_MAPPED = 2, IOMAP_UNWRITTEN = 3, IOMAP_INLINE = 4,
     IOCB_HIPRI = 1 << 0, IOCB_DSYNC = 1 << 1, IOCB_SYNC = 1 << 2, IOCB_NOWAIT = 1 << 3, IOCB_ATOMIC = 1 << 6,
@@ -415,7 +415,7 @@ functions! {
         }
     }
     any fn iocb_bio_iopoll(iocb: *mut kiocb, _: *mut c_void, _: c_uint) -> c_int {
-        let _guard = rcu_read_lock();
+        let _guard = read_lock();
         let bio: *mut bio = (*iocb).private.cast();
         if !bio.is_null() {
             step("poll", bio, 0);

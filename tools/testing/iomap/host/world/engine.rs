@@ -169,6 +169,11 @@ fn context<R>(f: impl FnOnce(&mut Context) -> R) -> R {
     })
 }
 
+/// The name of the current thread.
+pub(crate) fn by() -> &'static str {
+    context(|c| c.name)
+}
+
 /// Starts a thread in process context.
 pub(crate) fn spawn(name: &'static str, f: impl FnOnce() + 'static) {
     struct Sent<F>(F);
@@ -286,7 +291,7 @@ fn free_rcu<T>(at: *mut T) {
 pub(crate) struct Guard(NotThreadSafe);
 
 /// Begins a read-side section.
-pub(crate) fn rcu_read_lock() -> Guard {
+pub(crate) fn read_lock() -> Guard {
     point();
     context(|c| c.atomic += 1);
     world(|w| w.readers += 1);

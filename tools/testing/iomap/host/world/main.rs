@@ -36,17 +36,7 @@ mod engine;
 mod scenario;
 
 use std::ffi;
-pub(crate) use upstream::{
-    alloc,
-    bits,
-    error,
-    pin_init,
-    prelude,
-    sync,
-    tracepoint,
-    types,
-    workqueue, //
-};
+use upstream::{alloc, bits, error, pin_init, prelude, sync, tracepoint, types, workqueue};
 
 #[path = "../../../../../rust/kernel/block"]
 pub(crate) mod block {
@@ -66,10 +56,7 @@ pub(crate) mod fs {
         mod request;
         pub use request::IocbFlags;
     }
-    pub use kiocb::{
-        IocbFlags,
-        Kiocb, //
-    };
+    pub use kiocb::{IocbFlags, Kiocb};
 }
 
 #[path = "../../../../../rust/kernel/iomap"]
@@ -88,10 +75,7 @@ pub(crate) mod iomap {
 #[path = "../../../../../rust/kernel/iov"]
 pub(crate) mod iov {
     mod iter;
-    pub use iter::{
-        IovIter,
-        Mark, //
-    };
+    pub use iter::{IovIter, Mark};
 }
 
 #[path = "../../../../../rust/kernel/task"]

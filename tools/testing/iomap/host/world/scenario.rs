@@ -239,6 +239,8 @@ functions! {
         let before = facts(|f| f.told.replace((error, flags, says)));
         wants! {
             before.is_none() => "->end_io() is called twice";
+            by() != "worker" || flags & IOMAP_DIO_COMP_WORK != 0 => "a worker that has no work";
+            by() != "ioends" || flags & IOMAP_DIO_COMP_WORK == 0 => "work that ioends leave to a worker";
             (*(*(*iocb).ki_filp).f_inode).i_dio_count == 1 => "->end_io() after inode_dio_end()";
             facts(|f| f.bytes == size as usize) => "->end_io() is told {size} bytes";
         }

@@ -195,9 +195,7 @@ pub(crate) mod workqueue {
 }
 
 pub(crate) mod sync {
-    pub(crate) mod rcu {
-        pub(crate) use crate::engine::{rcu_read_lock as read_lock, Guard};
-    }
+    pub(crate) use crate::engine as rcu;
 
     /// Threads may be switched before each operation, and after those that others can see.
     pub(crate) mod atomic {
