@@ -4,6 +4,8 @@
 //!
 //! A function does what its callers can tell, checks what it requires of them, and draws what it is
 //! free to do. Threads may be switched before and after it.
+//!
+//! What direct I/O calls for the first time has to be added here: until then, it does not compile.
 
 use crate::{engine::*, pin_init::zeroed, scenario::*};
 use std::{ffi::*, ptr::null_mut};

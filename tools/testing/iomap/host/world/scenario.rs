@@ -184,7 +184,7 @@ fn drawn(kind: fn(&mut Case)) -> Case {
         polled_early: once_in(2),
         fault: pick(&[0, 0, 0, 0, 0, 1, 2, 3]),
         no_memory: once_in(16),
-        bio_bytes: pick(&[BLOCK as usize, 1 << 20]),
+        bio_bytes: pick(&[BLOCK as usize / 2, BLOCK as usize, 1 << 20]),
         fails_of_4: pick(&[0, 0, 1, 2]),
         ..Case::default()
     };
