@@ -232,13 +232,15 @@ functions! {
     any fn end_io(iocb: *mut kiocb, size: isize, error: c_int, flags: c_uint) -> c_int {
         step("->end_io", iocb, size as usize);
         no_bio_flies("->end_io()");
-        if flags & (IOMAP_DIO_UNWRITTEN | IOMAP_DIO_COW) != 0 {
+        let converts = flags & (IOMAP_DIO_UNWRITTEN | IOMAP_DIO_COW) != 0;
+        if converts {
             might_sleep("conversion");
         }
         let says = if error == 0 && case(|c| c.end_io_fails) { -28 } else { error };
         let before = facts(|f| f.told.replace((error, flags, says)));
         wants! {
             before.is_none() => "->end_io() is called twice";
+            !converts || flags & IOMAP_DIO_COMP_WORK != 0 || case(Case::ends_later) => "a conversion is no work";
             by() != "worker" || flags & IOMAP_DIO_COMP_WORK != 0 => "a worker that has no work";
             by() != "ioends" || flags & IOMAP_DIO_COMP_WORK == 0 => "work that ioends leave to a worker";
             (*(*(*iocb).ki_filp).f_inode).i_dio_count == 1 => "->end_io() after inode_dio_end()";
