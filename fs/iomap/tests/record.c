@@ -8,6 +8,7 @@
 #include <linux/pagemap.h>
 #include <trace/events/kmem.h>
 #include <trace/events/printk.h>
+#include <trace/events/workqueue.h>
 #include "../trace.h"
 #include "world.h"
 
@@ -290,6 +291,19 @@ static void probe_kmem_cache_free(void *data, unsigned long call_site, const voi
 		}
 }
 
+/* fserror_report() leaves the rest to a worker, so this shows when it is called. */
+static void probe_queue_work(void *data, int cpu, struct pool_workqueue *pwq,
+			     struct work_struct *work)
+{
+	char name[32];
+
+	if (!READ_ONCE(w.rec))
+		return;
+	snprintf(name, sizeof(name), "%ps", work->func);
+	if (!strcmp(name, "fserror_worker"))
+		say("report dio=%d %s\n", atomic_read(&w.inode->i_dio_count), where());
+}
+
 static void probe_console(void *data, const char *text, size_t len)
 {
 	if (READ_ONCE(w.log) && current == w.player->task)
@@ -306,6 +320,7 @@ void record_probes(bool on)
 	PROBE(on, iomap_iter_dstmap, probe_map, (void *)dstmap);
 	PROBE(on, iomap_iter_srcmap, probe_map, (void *)srcmap);
 	PROBE(on, kmem_cache_free, probe_kmem_cache_free, NULL);
+	PROBE(on, workqueue_queue_work, probe_queue_work, NULL);
 	PROBE(on, console, probe_console, NULL);
 	allocs_probes(on);
 	if (!on)
