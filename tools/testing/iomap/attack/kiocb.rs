@@ -52,6 +52,12 @@ pub fn untold(iocb: BusyIocb<DioOps>) -> Answer {
     iocb.refuse(kernel::error::code::EIO)
 }
 
+/// A flush cannot come before `->end_io`, which sets the size of the file.
+pub fn flushed_early(iocb: BusyIocb<DioOps>, ctx: MaySleep) -> Answer {
+    let _flushed = iocb.sync_written(1, ctx); //~ E0599 sync_written
+    iocb.refuse(kernel::error::code::EIO)
+}
+
 // L2: a kiocb is completed once, or its result is returned, and it is not used afterwards.
 
 /// Completion consumes the kiocb.

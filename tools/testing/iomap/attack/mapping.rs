@@ -50,6 +50,12 @@ pub fn swapped<'a>(a: &mut IovIter<'a>, b: IovIter<'a>, ctx: MaySleep) {
     a.zero(u64::MAX, ctx);
 }
 
+/// There is no copy of an iterator that could move by itself.
+pub fn copied(memory: IovIter<'_>) {
+    let _copy = memory.clone(); //~ E0599 clone
+    drop(memory);
+}
+
 // S7: a mapping is not used after its end was reported to the file system.
 
 /// The caller has to promise what the callbacks expect.
