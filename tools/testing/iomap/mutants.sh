@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Does the test suite bite? Makes the wrong edits of mutants/list.toml, one at a time, in a copy of
+# Does the test suite bite? Makes the wrong edits of mutants/*.toml, one at a time, in a copy of
 # the checkout, and says what caught each. For most of them it builds and boots the um-kunit kernel,
 # and what catches them is a KUnit case, a complaint of the kernel's own checkers, or that the kernel
 # hung or died; for some it is a test in host/, which needs no kernel.
 #
 #   ONLY=name         only the mutants whose names match (a glob, or a part of the name); several
-#                     with spaces in between
+#                     with spaces in between; "history": those of Documentation/rust/iomap-history.rst
 #   QUICK=1           every third of them
 #   FUZZ_SCRIPTS=n    how many random scripts each kernel plays
 #   KSRC=             your own kernel tree
@@ -48,7 +48,7 @@ cp -a "$work/pristine/." "$work/overlay/"
 cp -r "$IOMAP_DIR/host" "$work/overlay/tools/testing/iomap/"
 cp -a "$IOMAP_DIR"/{catalogue,mutants,splat.sh,ktap.py,only.py} "$work/"
 
-mutants check >"$work/check" 2>&1 || die "tools/testing/iomap/mutants/list.toml: $(cat "$work/check")"
+mutants check >"$work/check" 2>&1 || die "tools/testing/iomap/mutants/: $(cat "$work/check")"
 mapfile -t names < <(mutants names "${quick[@]}" -- "${only[@]}")
 [ ${#names[@]} -gt 0 ] || die "ONLY=${ONLY:-} matches no mutant"
 

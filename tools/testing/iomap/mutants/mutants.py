@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The wrong edits of list.toml: reads them, makes them, and judges what a kernel said of one.
+"""The wrong edits of list.toml and history.toml: reads them, makes them, and judges what a kernel said of one.
 
   mutants.py check                         does each edit apply to the sources in pristine/?
-  mutants.py names [--quick] [PATTERN...]  those that match, in the order to run them: "TESTS NAME"
+  mutants.py names [--quick] [PATTERN...]  those that match, in the order to run them: "TESTS NAME";
+                                           "history" are those of Documentation/rust/iomap-history.rst
   mutants.py apply NAME                    overlay/ is as pristine/, but for the edit
   mutants.py baseline CONSOLE STATUS KUNIT what the kernel without an edit has passed, in baseline.json
   mutants.py judge CONSOLE STATUS KUNIT    "caught BY" or "survived"; KUNIT is tools/testing/kunit
@@ -37,6 +38,11 @@ TESTS = ("kernel", "cuts", "loom", "proptest", "shuttle")
 CUTS = "iomap_dio_cuts"
 # What proves something. The others run as well, and may catch as well.
 SUITES = ("iomap_dio_scripts", "iomap_dio_fuzz")
+# The published bugs: a number, what went wrong, and what brings it back, or why nothing does.
+HISTORY = "Documentation/rust/iomap-history.rst"
+BUG = re.compile(r"^   \* - (\d+)\n     - (.*?)\n     - (.*?)(?=^   \* - |^\S|\Z)", re.MULTILINE | re.DOTALL)
+# In that: a mutant, and who notices it: "a script", or ``a_function`` of other tests, or that it was not run yet.
+BACK = re.compile(r'``([a-z0-9-]+)``: (?:[^"`|]*(?:"([^"]+)"|``(\w+)``)|not run yet)')
 
 
 class ListError(Exception):
@@ -82,12 +88,12 @@ def pattern(old: str) -> re.Pattern[str]:
     return re.compile(gap.join(re.escape(word) for word in old.split()))
 
 
-def read_list(path: Path, says: Mapping[str, str]) -> Mutants:
-    """All mutants, by name, in the order of the list, given what the catalogue says of each number."""
+def read_list(paths: Iterable[Path], says: Mapping[str, str]) -> Mutants:
+    """All mutants, by name, in the order of the lists, given what the catalogue says of each number."""
     out: Mutants = {}
     try:
-        tables = tomllib.loads(path.read_text())
-        for tests, file, name, fields in ((tests, file, *entry) for tests, files in tables.items()
+        for tests, file, name, fields in ((tests, file, *entry) for path in paths
+                                          for tests, files in tomllib.loads(path.read_text()).items()
                                           for file, entries in files.items() for entry in entries.items()):
             if tests not in TESTS:
                 raise ListError(f"mutant {name}: there are tests in {', '.join(TESTS)}, but none in {tests}")
@@ -100,13 +106,19 @@ def read_list(path: Path, says: Mapping[str, str]) -> Mutants:
                 raise ListError(f"mutant {name}: the catalogue has no '{unknown[0]}'")
             out[name] = Mutant(tests, file, name, f"{fields[0]}: {says[numbers[0]]}", *fields[1:])
     except (tomllib.TOMLDecodeError, AttributeError, TypeError) as e:
-        raise ListError(f"{path}: {e}") from e
+        raise ListError(f"{', '.join(p.name for p in paths)}: {e}") from e
     return out
 
 
 def the_list(project: Path) -> Mutants:
-    """What list.toml says, with the catalogue of this project."""
-    return read_list(HERE / "list.toml", sentences((project / PAGE).read_text()))
+    """What the lists say, with the catalogue of this project."""
+    return read_list([HERE / "list.toml", HERE / "history.toml"], sentences((project / PAGE).read_text()))
+
+
+def the_history(page: str) -> dict[str, str]:
+    """The test that notices it, for each mutant that brings a published bug back."""
+    return {name: script or test for _, _, cell in BUG.findall(page)
+            for name, script, test in BACK.findall(" ".join(cell.split()))}
 
 
 def check(mutants: Mutants, root: Path) -> list[str]:
@@ -122,13 +134,15 @@ def check(mutants: Mutants, root: Path) -> list[str]:
     return errors
 
 
-def select(mutants: Mutants, patterns: Sequence[str] = (), quick: bool = False) -> list[Mutant]:
-    """What to run.
+def select(mutants: Mutants, patterns: Sequence[str] = (), quick: bool = False,
+           history: Iterable[str] = ()) -> list[Mutant]:
+    """What to run. The pattern "history" selects those in `history`.
 
     Edits of the kernel crate come last: each makes that crate be compiled again, and so does the
     first one after it that leaves it alone.
     """
-    some = [m for m in mutants.values() if matches(m.name, patterns)][::3 if quick else 1]
+    some = [m for m in mutants.values() if matches(m.name, patterns)
+            or ("history" in patterns and m.name in history)][::3 if quick else 1]
     return sorted(some, key=lambda m: (TESTS.index(m.tests), m.file.startswith("rust/")))
 
 
@@ -239,15 +253,17 @@ def last_line(rows: list[Row]) -> str:
             + f"{n['caught']} caught, {n['survived']} survived, {n['equivalent']} equivalent")
 
 
-def bad_ones(rows: list[Row]) -> list[str]:
+def bad_ones(rows: list[Row], history: Mapping[str, str]) -> list[str]:
     """A line for each that a person has to look at."""
     return ([f"{r['outcome']}: {r['name']} ({r['file']}): {r['breaks']}" + (f": {r['by']}" if r["by"] else "")
              for r in rows if r["outcome"] in ("survived", "error")]
             + [f"not equivalent: {r['name']} was caught by {r['by']}"
-               for r in rows if r["claimed_equivalent"] and r["outcome"] == "caught"])
+               for r in rows if r["claimed_equivalent"] and r["outcome"] == "caught"]
+            + [f"not as {HISTORY} says: {r['name']} was caught by {r['by']}"
+               for r in rows if r["outcome"] == "caught" and (history.get(r["name"], r["by"]) or "?") not in r["by"]])
 
 
-def markdown(rows: list[Row], cases: list[str], about: str) -> str:
+def markdown(rows: list[Row], cases: list[str], about: str, history: Mapping[str, str]) -> str:
     def cells(*texts: str) -> str:
         return "| " + " | ".join(" ".join(t.split()).replace("|", "\\|") for t in texts) + " |"
 
@@ -255,7 +271,7 @@ def markdown(rows: list[Row], cases: list[str], about: str) -> str:
            f"{last_line(rows)}." + (f" The kernel without an edit passes {len(cases)} cases." if cases else ""),
            "A mutant is one wrong edit; *caught by* is the first test case that failed, or what the",
            "kernel's own checkers said. The guest is stopped there, so others may catch it too.", ""]
-    bad = bad_ones(rows)
+    bad = bad_ones(rows, history)
     if bad:
         out += ["## To be looked at", "", *(f"* {line}" for line in bad), ""]
     by_case: dict[str, list[str]] = {}
@@ -274,13 +290,14 @@ def markdown(rows: list[Row], cases: list[str], about: str) -> str:
     return "\n".join(out) + "\n"
 
 
-def report(mutants: Mutants, results: Iterable[Row], cases: list[str], out: Path, about: str = "") -> bool:
+def report(mutants: Mutants, results: Iterable[Row], cases: list[str], out: Path, about: str,
+           history: Mapping[str, str]) -> bool:
     rows = outcomes(mutants, results)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "report.md").write_text(markdown(rows, cases, about))
+    (out / "report.md").write_text(markdown(rows, cases, about, history))
     (out / "mutants.json").write_text(
         json.dumps({"about": about, "baseline": cases, "mutants": rows}, indent=1) + "\n")
-    print("\n".join([*bad_ones(rows), last_line(rows)]))
+    print("\n".join([*bad_ones(rows, history), last_line(rows)]))
     return bool(rows) and all(r["outcome"] in ("caught", "equivalent") for r in rows)
 
 
@@ -295,7 +312,7 @@ BASELINE, RESULTS = Path("baseline.json"), Path("results.jsonl")
 
 
 def run(args: argparse.Namespace) -> bool:
-    mutants = the_list(Path("pristine"))
+    mutants, history = the_list(Path("pristine")), the_history(Path("pristine", HISTORY).read_text())
     # Without the kernel's tests there is none.
     cases = json.loads(BASELINE.read_text()) if BASELINE.exists() else []
     if args.command == "check":
@@ -303,7 +320,7 @@ def run(args: argparse.Namespace) -> bool:
         print("\n".join(errors) or f"{len(mutants)} mutants apply")
         return not errors
     if args.command == "names":
-        some = select(mutants, args.patterns, args.quick)
+        some = select(mutants, args.patterns, args.quick, history)
         print("".join(f"{m.tests} {m.name}\n" for m in some), end="")
         return bool(some)
     if args.command == "apply":
@@ -321,7 +338,7 @@ def run(args: argparse.Namespace) -> bool:
             f.write(json.dumps({"name": args.name, "outcome": outcome, "seconds": args.seconds, "by": by}) + "\n")
     elif args.command == "report":
         results = [json.loads(line) for line in RESULTS.read_text().splitlines()]
-        return report(mutants, results, cases, args.out, args.about)
+        return report(mutants, results, cases, args.out, args.about, history)
     return True
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+import tomllib
 import unittest
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -115,7 +116,7 @@ drop-b = ["D2 D1", "[-b-]{+c+}();"]
     def list(self, text: str) -> mutants.Mutants:
         path = self.dir / "list.toml"
         path.write_text(text)
-        return mutants.read_list(path, {"D1": "It does.", "D2": "It may."})
+        return mutants.read_list([path], {"D1": "It does.", "D2": "It may."})
 
     def test_says_what_it_breaks(self) -> None:
         self.assertEqual([m.breaks for m in self.list(self.GOOD).values()], ["D1: It does.", "D2 D1: It may."])
@@ -161,6 +162,8 @@ drop-b = ["D2 D1", "[-b-]{+c+}();"]
         self.assertEqual(names(["m[03]", "4"]), ["m4", "m0", "m3"])
         self.assertEqual(names(quick=True), ["m4", "m0"])
         self.assertEqual(names(["x"]), [])
+        self.assertEqual(names(["history", "m3"], history=("m0", "m1")), ["m1", "m0", "m3"])
+        self.assertEqual(names(["m3"], history=("m0", "m1")), ["m3"])
 
 
 @unittest.skipUnless(os.path.isdir(KUNIT), f"no {KUNIT}")
@@ -224,7 +227,7 @@ class Report(unittest.TestCase):
     def report(self, *results: tuple[str, str, str]) -> tuple[bool, list[str], str, Any]:
         with tempfile.TemporaryDirectory() as out, redirect_stdout(io.StringIO()) as said:
             good = mutants.report(LISTED, [{"name": n, "outcome": o, "by": by, "seconds": 1}
-                                                 for n, o, by in results], ["a"], Path(out))
+                                                 for n, o, by in results], ["a"], Path(out), "", {"two": "D1 x"})
             data = json.loads(Path(out, "mutants.json").read_text())
             return good, said.getvalue().splitlines(), Path(out, "report.md").read_text(), data
 
@@ -248,6 +251,12 @@ class Report(unittest.TestCase):
         good, said, _, _ = self.report(("four", "caught", "s/case"))
         self.assertTrue(good)
         self.assertEqual(said[0], "not equivalent: four was caught by s/case")
+
+    def test_not_as_the_history_says(self) -> None:
+        for by, noted in (("set/D1 x", False), ("hang (in set/D1 x)", False), ("set/D2 y", True)):
+            good, said, _, _ = self.report(("two", "caught", by))
+            self.assertTrue(good)
+            self.assertEqual(said[0].startswith(f"not as {mutants.HISTORY} says: two was caught by"), noted)
 
     def test_nothing(self) -> None:
         self.assertFalse(self.report()[0])
@@ -278,4 +287,52 @@ class TheList(unittest.TestCase):
         for path in (ROOT / "fs/iomap").glob("**/direct_io*/*.rs"):
             self.assertIn(str(path.relative_to(ROOT)), files)
         self.assertGreaterEqual(sum(f.startswith("rust/kernel/") for f in files), 14)
-        self.assertGreaterEqual(len(self.mutants), 420)
+        self.assertGreaterEqual(len(self.mutants), 430)
+
+
+class TheHistory(unittest.TestCase):
+    TESTS = ("fs/iomap/tests/scripts/*.c", "fs/iomap/tests/decide.rs", "rust/kernel/iomap/tests.rs",
+             "tools/testing/iomap/host/src/*.rs")
+
+    def setUp(self) -> None:
+        self.page = (ROOT / mutants.HISTORY).read_text()
+        self.bugs = [(int(n), " ".join(what.split()), " ".join(cell.split()))
+                     for n, what, cell in mutants.BUG.findall(self.page)]
+
+    @staticmethod
+    def attacks(cell: str) -> list[tuple[str, str, str]]:
+        return re.findall(r"``(\w+\.rs)`` ``(\w+)\(\)``: (E\d{4})", cell)
+
+    def test_each_bug_once_with_an_address(self) -> None:
+        self.assertEqual([n for n, _, _ in self.bugs], list(range(1, len(self.bugs) + 1)))
+        self.assertGreaterEqual(len(self.bugs), 75)
+        for n, what, _ in self.bugs:
+            self.assertRegex(what, r"https?://|\bmail |from memory", n)
+
+    def test_mutants_and_tests_exist(self) -> None:
+        listed, history = mutants.the_list(ROOT), mutants.the_history(self.page)
+        tests = {name for files in self.TESTS for path in ROOT.glob(files)
+                 for names in re.findall(r'\.name = "([^"]*)"|\bfn (\w+)', path.read_text()) for name in names}
+        for n, _, cell in self.bugs:
+            back = mutants.BACK.findall(cell)
+            self.assertEqual(len(re.findall(r"``[a-z0-9-]+``:", cell)), len(back), n)
+            for name, script, test in back:
+                self.assertIn(name, listed, n)
+                self.assertIn(script or test, {*tests, ""}, n)
+                self.assertEqual(script or test, history[name], n)
+        for files in tomllib.loads(Path(mutants.HERE, "history.toml").read_text()).values():
+            self.assertEqual({name for edits in files.values() for name in edits} - set(history), set())
+
+    def test_attacks_exist(self) -> None:
+        for n, _, cell in self.bugs:
+            for file, function, error in self.attacks(cell):
+                text = (ROOT / "tools/testing/iomap/attack" / file).read_text()
+                self.assertRegex(text, rf"(?s)\npub fn {function}\b((?!\n}}).)*//~ {error} ", n)
+
+    def test_the_figures(self) -> None:
+        kinds = ["not here" if "Not here: " in cell else "mutants" if mutants.BACK.search(cell)
+                 else "attacks" if self.attacks(cell) else "nothing" for _, _, cell in self.bugs]
+        self.assertNotIn("nothing", kinds)
+        self.assertIn(f"Of {len(kinds)} entries, {kinds.count('mutants')} are brought back by mutants, "
+                      f"{kinds.count('attacks')} by nothing that compiles, and {kinds.count('not here')} are not here",
+                      " ".join(self.page.split()))
