@@ -164,6 +164,15 @@ def exports(at: Place) -> str:
     return f"{n} functions"
 
 
+def off(at: Place) -> str:
+    """The kernel crate has our abstractions also where nothing else of ours is built, and has to link."""
+    glue = at.functions("check-rust/fs/iomap/built-in.a") - at.functions("check-off/fs/iomap/built-in.a")
+    calls = set(re.findall(r" U (\S+)$", at.run("llvm-nm", at.build / "check-off/rust/kernel.o"), re.MULTILINE))
+    if calls & glue or not glue or not calls:
+        raise Wrong(f"the kernel crate calls {min([*calls & glue, 'nothing'])}, which IOMAP_DIO_RUST=n does not build")
+    return "IOMAP_DIO_RUST=n"
+
+
 def c_free(at: Place) -> str:
     c = at.functions("check-off/fs/iomap/direct-io.o")
     rust = at.functions("check-rust/fs/iomap/built-in.a")
@@ -178,7 +187,7 @@ def c_free(at: Place) -> str:
 
 CHECKS: dict[str, Callable[[Place], str]] = {
     "rustfmt": rustfmt, "checkpatch": checkpatch, "unsafe": unsafe, "flags": flags, "clippy": clippy,
-    "panicking": panicking, "exports": exports, "c-free": c_free,
+    "panicking": panicking, "exports": exports, "c-free": c_free, "off": off,
     "attack": lambda at: attack.judge_all(at.project, at.build / "check-rust")}
 
 

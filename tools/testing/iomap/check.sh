@@ -15,7 +15,7 @@ checks=(shellcheck ruff mypy patches rustfmt unsafe flags catalogue checkpatch
 	clippy build panicking attack exports c-free off none)
 # The builds that a check looks at: Rust alone, Rust without our option, no Rust (see build.sh).
 declare -A needs=([clippy]=rust [build]=rust [panicking]=rust [attack]=rust [exports]=rust
-	[c-free]="rust off" [off]=off [none]=none)
+	[c-free]="rust off" [off]="rust off" [none]=none)
 case ${1:-} in
 list)
 	printf '%s\n' "${checks[@]}"
@@ -104,7 +104,6 @@ for name in "${checks[@]}"; do
 		fi
 		;;
 	build) ok "IOMAP_DIO_RUST=y IOMAP_DIO_COMPARE=n" ;;
-	off) ok "IOMAP_DIO_RUST=n" ;;
 	none) ok "RUST=n" ;;
 	catalogue) judge python3 -B catalogue/catalogue.py /project ;;
 	*) judge python3 -B check.py "$name" /project "/cache/${TREE##*/}" "/cache/${BUILD##*/}" "$LLVM_MAJOR" ;;
