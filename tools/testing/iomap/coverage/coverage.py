@@ -146,7 +146,9 @@ def spots(args: argparse.Namespace) -> list[Spot]:
     for part in (ORACLE, "rust/", "fs/iomap/direct_io"):
         if not any(count for (file, *_), (_, count) in named.items() if file.startswith(part)):
             raise Trouble(f"no region of {part} was counted")
-    text = {file: (args.tree / file).read_text().splitlines() for file in {file for file, *_ in named}}
+    # Another build may have put other files of ours into the tree meanwhile.
+    text = {file: ((args.tree if file == ORACLE else PROJECT) / file).read_text().splitlines()
+            for file in {file for file, *_ in named}}
     return [Spot(region[0], region[1], function, count, random[region][1], text[region[0]][region[1] - 1].strip())
             for region, (function, count) in sorted(named.items())]
 
