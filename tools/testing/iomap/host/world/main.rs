@@ -33,6 +33,8 @@ mod bindings;
 #[path = "../../../../../fs/iomap/direct_io.rs"]
 mod direct_io;
 mod engine;
+#[path = "../../../../../rust/kernel/flag_word.rs"]
+mod flag_word;
 mod scenario;
 
 use std::ffi;
