@@ -6,7 +6,7 @@
 #
 # Results go to results/<time>-coverage/, and results/latest-coverage points there. The last line is
 # "C: N of M regions, Rust: N of M regions"; it fails if a script fails, if a region of the C file is not
-# reached that the file "unreachable" does not name, or if that names what is reached.
+# reached that the file "unreachable" does not name, or if that names one that is.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail

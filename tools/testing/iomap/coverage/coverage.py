@@ -200,7 +200,8 @@ def report(args: argparse.Namespace) -> bool:
                            for r in c if not r.reached and not r.reason)
     print(*missed, *wrong, ", ".join(f"{name}: {n['together']} of {n['total']} regions"
                                      for name, n in (("C", counted(c)), ("Rust", counted(rust)))), sep="\n")
-    return not missed and not wrong
+    # What is wrong of Rust alone is only said.
+    return not missed and all(".rs: " in w for w in wrong)
 
 
 def main() -> int:
