@@ -48,7 +48,7 @@ struct score *qemu_plugin_scoreboard_new(size_t size);
 void *qemu_plugin_scoreboard_find(struct score *score, unsigned int cpu);
 
 /* map.c: the boundary between user space, below, and the kernel. */
-#define KERNEL 0xffff800000000000
+#define KERNEL (1ULL << 63)
 
 /* Ends QEMU. */
 __attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format, ...);
