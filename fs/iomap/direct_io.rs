@@ -9,7 +9,7 @@
 //! * [`single`]: single-bio requests and simple reads.
 //! * [`mapping`]: counted requests: the walk over the mappings, and the bios for one mapping.
 //! * [`complete`]: the completion of requests.
-//! * [`dio`]: a request, as its completion knows it.
+//! * [`dio`]: the description of a request.
 //! * [`decide`]: the rules, as functions of plain values.
 //!
 //! This file contains the functions that C calls, and is the only one with `unsafe`: each function

@@ -228,16 +228,24 @@ static bool may_be_encrypted(const struct script *s)
 }
 
 /*
- * The zeroes around what follows a short bio overlap its data (Q17).  A file system that asks for
- * short results has each bio aligned to blocks, as btrfs does, or has no unwritten blocks.
+ * With C the zeroes around what follows a short bio, or a mapping that ends within a block, overlap
+ * its data (Q17). A walk that a failed bio has ended goes on in the same way.
  */
 static bool zeroes_overlap(const struct script *s)
 {
-	if (!(s->dio_flags & IOMAP_DIO_PARTIAL) || s->dio_flags & IOMAP_DIO_FSBLOCK_ALIGNED)
+	s64 mask = (1LL << (s->blkbits ?: 12)) - 1;
+	bool shorter = s->dio_flags & IOMAP_DIO_PARTIAL || s->absent || s->fault || s->fail ||
+		       s->fail2 || s->fail_alloc;
+
+	if (s->op != OP_WRITE || s->dio_flags & IOMAP_DIO_FSBLOCK_ALIGNED)
 		return false;
-	for (unsigned int i = 0; i < s->maps; i++)
-		if (s->map[i].type == MAP_UNWRITTEN || s->map[i].flags & IOMAP_F_NEW)
-			return s->op == OP_WRITE;
+	for (unsigned int i = 0; i < s->maps; i++) {
+		const struct script_map *m = &s->map[i];
+
+		if ((m->type == MAP_UNWRITTEN || m->flags & IOMAP_F_NEW) &&
+		    (shorter || (m->len && (m->len | s->pos) & mask)))
+			return true;
+	}
 	return false;
 }
 
@@ -320,9 +328,9 @@ void script_generate(struct script *s, u64 seed)
 	generate_memory(s, &r);
 	generate_file(s, &r);
 	generate_maps(s, &r);
+	generate_answers(s, &r);
 	if (zeroes_overlap(s))
 		s->dio_flags |= IOMAP_DIO_FSBLOCK_ALIGNED;
-	generate_answers(s, &r);
 }
 
 static bool is_interrupt(s64 ctx)
