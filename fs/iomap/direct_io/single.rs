@@ -28,7 +28,6 @@ use kernel::{
     iomap::{
         bio_set::{
             InFlight,
-            Refused,
             Unsubmitted, //
         },
         flags::{
@@ -194,7 +193,7 @@ fn read_bio(
     place: &Place,
     span: &Whole<'_>,
     ctx: MaySleep,
-) -> Result<Unsubmitted<Dio, ()>, Refused<()>> {
+) -> Result<Unsubmitted<Dio, ()>, (BusyIocb<()>, Error)> {
     trace::begin(&iocb, memory, CallerFlags::empty(), 0);
 
     // A device that cannot tell whether it would block refuses the flag.

@@ -180,6 +180,7 @@ fn begin<R, M>(
     if !dio.is_write() && ops.pos() >= dio.i_size {
         return Err(iocb.answer(0));
     }
+    // Not yet in the description, which then stays in registers until its only bio is submitted.
     let mut work = CompWork::NONE;
     if let Err(error) = admit(&mut dio, &mut work, &iocb, ops.len(), ctx) {
         return Err(iocb.refuse(error));

@@ -50,6 +50,7 @@ use super::{
         Place,
         Span, //
     },
+    ops::DioOps,
     request::{
         BioRef,
         Operations,
@@ -203,7 +204,6 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
     }
 
     /// Builds a bio for the next bytes of the memory.
-    #[doc(alias = "iomap_dio_alloc_bio")]
     #[inline]
     fn fill(&mut self) -> Result<Filled> {
         let Self {
@@ -214,7 +214,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             ctx,
             ..
         } = *self;
-        let set = bio_set(self.request);
+        let ops = self.request.iocb().ops();
         let buffers = self.request.buffers();
         // Of the memory as well.
         let write = span.place().is_write();
@@ -232,10 +232,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
                 Buffers::Bounced(_) => memory.bounce_vecs(),
             };
             let opf = flags.into_raw() | op(write);
-            // SAFETY: The bio set is that of the file system, which has a file open, or never
-            // destroyed. The context may sleep.
-            let bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, GFP_KERNEL, set) };
-            let mut bio = bio.ok_or(ENOMEM)?;
+            let mut bio = alloc(ops, span, vecs, opf, ctx)?;
             let inode = span.place().inode();
             bio.set_crypt_ctx(inode, pos, ctx);
             bio.set_sector(span.sector(pos));
@@ -288,13 +285,18 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
     }
 }
 
-/// The bio set that the bios of a request are from: that of the file system, or `fs_bio_set`.
+/// Allocates a bio for the device of `span`, from the bio set of the file system, or `fs_bio_set`.
+#[doc(alias = "iomap_dio_alloc_bio")]
 #[inline]
-fn bio_set<T: Exported>(request: &Submitter<'_, T>) -> *mut bindings::bio_set {
-    match request.iocb().ops().bio_set() {
+fn alloc(ops: DioOps, span: Span<'_>, vecs: u16, opf: u32, _ctx: MaySleep) -> Result<Bio> {
+    let set = match ops.bio_set() {
         Some(set) => set.as_ptr(),
         None => &raw mut bindings::fs_bio_set,
-    }
+    };
+    // SAFETY: The bio set is that of the file system, which has a file open, or never destroyed. The
+    // context may sleep.
+    let bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, GFP_KERNEL, set) };
+    bio.ok_or(ENOMEM)
 }
 
 /// Builds a bio that writes `len` bytes of zeroes, less than a block, at byte `pos` of the file.
@@ -312,11 +314,7 @@ fn zeroes<T: Exported>(
     }
     let vecs = Bio::zero_vecs(place.inode().block_size())?;
     let opf = (OpFlags::SYNC | OpFlags::IDLE).into_raw() | op(true);
-    let set = bio_set(request);
-    // SAFETY: The bio set is that of the file system, which has a file open, or never destroyed. The
-    // context may sleep.
-    let bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, GFP_KERNEL, set) };
-    let mut bio = bio.ok_or(ENOMEM)?;
+    let mut bio = alloc(request.iocb().ops(), span, vecs, opf, ctx)?;
     bio.set_crypt_ctx(place.inode(), pos, ctx);
     bio.set_sector(span.sector(pos));
     bio.zero(len)

@@ -173,7 +173,7 @@ impl<T: Operations> BioSet<T> {
         memory: &mut IovIter<'_>,
         flags: OpFlags,
         ctx: MaySleep,
-    ) -> Result<Unsubmitted<T, DioOps>, Refused<DioOps>> {
+    ) -> Result<Unsubmitted<T, DioOps>, (BusyIocb<DioOps>, Error)> {
         self.build(iocb, span, memory, flags, Some(ctx), false)
     }
 
@@ -188,7 +188,7 @@ impl<T: Operations> BioSet<T> {
         memory: &mut IovIter<'_>,
         flags: OpFlags,
         ctx: Option<MaySleep>,
-    ) -> Result<Unsubmitted<T, ()>, Refused<()>> {
+    ) -> Result<Unsubmitted<T, ()>, (BusyIocb<()>, Error)> {
         self.build(iocb, span, memory, flags, ctx, true)
     }
 
@@ -202,7 +202,7 @@ impl<T: Operations> BioSet<T> {
         flags: OpFlags,
         ctx: Option<MaySleep>,
         simple: bool,
-    ) -> Result<Unsubmitted<T, O>, Refused<O>> {
+    ) -> Result<Unsubmitted<T, O>, (BusyIocb<O>, Error)> {
         let place = span.place();
         let write = memory.is_source();
         if write != (!simple && place.is_write()) {
@@ -252,9 +252,6 @@ impl<T: Operations> BioSet<T> {
         })
     }
 }
-
-/// The kiocb of a request that could not be put into a bio, and the error.
-pub type Refused<O> = (BusyIocb<O>, Error);
 
 /// A filled bio with room for a request, not submitted yet.
 ///

@@ -463,18 +463,23 @@ impl<'d, T: Operations> Submitter<'d, T> {
         self.memory.rewind(mark, used);
     }
 
+    /// What the completion will find.
+    #[inline]
+    fn left(&self) -> &Left<T> {
+        // SAFETY: By the invariants it is initialised, and nobody else looks at it.
+        unsafe { (*self.shared.head.get()).left.assume_init_ref() }
+    }
+
     /// The kiocb of the request.
     #[inline]
     pub fn iocb(&self) -> &BusyIocb<DioOps> {
-        // SAFETY: By the invariants it is initialised, and nobody else looks at it.
-        unsafe { &(*self.shared.head.get()).left.assume_init_ref().0 }
+        &self.left().0
     }
 
     /// The description of the request.
     #[inline]
     pub fn dio(&self) -> &T {
-        // SAFETY: As above.
-        unsafe { &(*self.shared.head.get()).left.assume_init_ref().1 }
+        &self.left().1
     }
 
     /// As [`Submitter::dio`], to be changed.
