@@ -56,9 +56,9 @@
 //!                         Unsubmitted::start()
 //!                       Iter::end()           bi_end_io: end_started()
 //!                       InFlight::leave()
-//!  (Answer)             Queued::answer()      complete::done()
+//!  (Answer)             Queued::answer()      Dio::done()
 //!                                               with completion work:
-//!                                               Unique::punt() ---------> complete_work()
+//!                                               Unique::punt() ---------> Dio::complete_work()
 //!                                             complete()                  complete()
 //!  BusyIocb<()>                                 BusyIocb::end_io()          BusyIocb::end_io()
 //!                                                                           invalidate_written()

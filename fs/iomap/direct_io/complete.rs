@@ -2,10 +2,10 @@
 
 //! The completion of requests.
 //!
-//! A bio may end in any context. When all bios of an asynchronous request have ended, [`done`]
-//! completes it at once or queues it on a work queue, which runs [`complete_work`]. The submitter
-//! completes what it waited for with [`answer`]. All of them call [`complete`], which takes the steps
-//! of `iomap_dio_complete()` in their order.
+//! A bio may end in any context. When all bios of an asynchronous request have ended,
+//! [`Operations::done`] completes it at once or queues it on a work queue, which runs
+//! [`Operations::complete_work`]. The submitter completes what it waited for with [`answer`]. All of
+//! them call [`complete`], which takes the steps of `iomap_dio_complete()` in their order.
 
 #![forbid(unsafe_code)]
 
@@ -57,46 +57,48 @@ enum By {
     LastBio,
 }
 
-/// The last bio of an asynchronous request has ended (`iomap_dio_done()`). Any context.
-#[doc(alias = "iomap_dio_done")]
-#[inline(always)]
-fn done(mut request: Unique<Dio>) {
-    let failed = request.result().is_err();
-    let (iocb, dio) = request.parts();
-    if failed || dio.work().is_empty() {
-        let more = decide::work_at_end(dio.is_write(), failed, || iocb.has_cached_pages());
-        if more.is_empty() {
-            let (iocb, ret) = complete_request(request, Ok(()), By::LastBio);
-            return iocb.complete(ret);
+impl Operations for Dio {
+    #[inline]
+    fn cache() -> &'static Cache<Self> {
+        &super::REQUESTS
+    }
+
+    #[doc(alias = "iomap_dio_done")]
+    #[inline(always)]
+    fn done(mut request: Unique<Self>) {
+        let failed = request.result().is_err();
+        let (iocb, dio) = request.parts();
+        if failed || dio.work().is_empty() {
+            let more = decide::work_at_end(dio.is_write(), failed, || iocb.has_cached_pages());
+            if more.is_empty() {
+                let (iocb, ret) = complete_request(request, Ok(()), By::LastBio);
+                return iocb.complete(ret);
+            }
+            dio.add_work(more);
         }
-        dio.add_work(more);
+        request.punt();
     }
-    request.punt();
-}
 
-/// As [`done`], in the worker that finishes ioends. Completes what has completion work at once,
-/// unless that could wait for this worker: writeback of cached pages may.
-#[inline(never)]
-fn done_at_ioend(mut request: Unique<Dio>, ctx: MaySleep) {
-    let failed = request.result().is_err();
-    let (iocb, dio) = request.parts();
-    if dio.work().is_empty() {
-        return done(request);
+    /// Completes the request at once, unless that could wait for this worker: writeback of cached pages
+    /// may.
+    #[inline]
+    fn done_at_ioend(mut request: Unique<Self>, ctx: MaySleep) {
+        let failed = request.result().is_err();
+        let (iocb, dio) = request.parts();
+        let more = decide::work_at_end(dio.is_write(), failed, || iocb.has_cached_pages());
+        if !more.is_empty() {
+            dio.add_work(more);
+            return request.punt();
+        }
+        let (iocb, ret) = complete_rare(request, By::Ioend(ctx));
+        iocb.complete(ret);
     }
-    let more = decide::work_at_end(dio.is_write(), failed, || iocb.has_cached_pages());
-    if !more.is_empty() {
-        dio.add_work(more);
-        return request.punt();
-    }
-    let (iocb, ret) = complete_rare(request, By::Ioend(ctx));
-    iocb.complete(ret);
-}
 
-/// Completes an asynchronous request on a work queue (`iomap_dio_complete_work()`).
-#[doc(alias = "iomap_dio_complete_work")]
-fn complete_work(request: Unique<Dio>, ctx: MaySleep) {
-    let (iocb, ret) = complete_rare(request, By::Worker(ctx));
-    iocb.complete(ret);
+    #[doc(alias = "iomap_dio_complete_work")]
+    fn complete_work(request: Unique<Self>, ctx: MaySleep) {
+        let (iocb, ret) = complete_rare(request, By::Worker(ctx));
+        iocb.complete(ret);
+    }
 }
 
 /// Completes a request whose submitter has waited for it, or found that all bios had ended.
@@ -125,17 +127,7 @@ pub(crate) fn answer_simple(
     result: Result,
     ctx: MaySleep,
 ) -> Answer {
-    if let Err(error) = result {
-        return fail_simple(read, iocb, error, ctx);
-    }
-    let (iocb, ret) = complete_simple(iocb, read, Ok(()), By::Submitter(ctx));
-    iocb.answer(ret)
-}
-
-/// As [`answer_simple`], with an error.
-#[cold]
-fn fail_simple(read: SimpleRead, iocb: BusyIocb<()>, error: Error, ctx: MaySleep) -> Answer {
-    let (iocb, ret) = complete_simple(iocb, read, Err(error), By::Submitter(ctx));
+    let (iocb, ret) = complete_simple(iocb, read, result, By::Submitter(ctx));
     iocb.answer(ret)
 }
 
@@ -263,27 +255,6 @@ fn complete(
     }
     trace::complete(&iocb, error, ret);
     (iocb, ret)
-}
-
-impl Operations for Dio {
-    #[inline]
-    fn cache() -> &'static Cache<Self> {
-        &super::REQUESTS
-    }
-
-    #[inline(always)]
-    fn ended(request: Unique<Self>) {
-        done(request);
-    }
-
-    #[inline]
-    fn ioend_ended(request: Unique<Self>, ctx: MaySleep) {
-        done_at_ioend(request, ctx);
-    }
-
-    fn punted(request: Unique<Self>, ctx: MaySleep) {
-        complete_work(request, ctx);
-    }
 }
 
 impl GivenAway for SimpleRead {

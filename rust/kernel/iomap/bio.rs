@@ -438,14 +438,14 @@ unsafe fn end<T: Operations>(
 pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
     // SAFETY: The block layer, or the file system that stood in for it, gives the bio back.
     if let Some(request) = unsafe { end::<T>(bio, result(bio), false) } {
-        ended(request);
+        done(request);
     }
 }
 
 /// The last bio of the request has ended. Not inline, for the bios that are not the last.
 #[inline(never)]
-fn ended<T: Operations>(request: Unique<T>) {
-    T::ended(request);
+fn done<T: Operations>(request: Unique<T>) {
+    T::done(request);
 }
 
 /// Ends a bio that is a part of an ioend, in the worker that finishes ioends
@@ -466,7 +466,7 @@ pub unsafe fn ioend_end_io<T: Operations>(ioend: *mut bindings::iomap_ioend) -> 
     };
     if let Some(request) = request {
         // SAFETY: Required of the caller.
-        T::ioend_ended(request, unsafe { MaySleep::assume() });
+        T::done_at_ioend(request, unsafe { MaySleep::assume() });
     }
     u32::from(vecs)
 }

@@ -324,7 +324,7 @@ impl<T: Operations, O> Unsubmitted<T, O> {
 
 impl<T: Operations> Unsubmitted<T, ()> {
     /// Submits the bio and gives the request away. [`GivenAway::went_well`] or, after an error,
-    /// [`Operations::punted`] goes on with it, perhaps before this returns.
+    /// [`Operations::complete_work`] goes on with it, perhaps before this returns.
     ///
     /// Sleeps on page locks, and until the driver has a free tag. Waits for the bio if the kiocb is
     /// synchronous, because nobody could complete that, and returns it with the result.
@@ -417,7 +417,7 @@ impl<T: Operations> InFlight<T> {
         unsafe { &self.pad().head.left.assume_init_ref().0 }
     }
 
-    /// Leaves the request to its bio, whose end calls [`Operations::ended`]. Returns the request
+    /// Leaves the request to its bio, whose end calls [`Operations::done`]. Returns the request
     /// instead if the bio has ended already.
     ///
     /// Waits for the bio if the kiocb is synchronous: nobody could complete that.
@@ -504,7 +504,7 @@ unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
     };
     if ours {
         // SAFETY: The bio has ended, and the submission has left the request, which it wrote before.
-        T::ended(unsafe { Unique::in_front_of(bio, Home::FrontPad) });
+        T::done(unsafe { Unique::in_front_of(bio, Home::FrontPad) });
     }
 }
 

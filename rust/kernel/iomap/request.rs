@@ -49,14 +49,14 @@
 //!  (a) bios ended  seal(), leave()       has nothing
 //!                  Ok(Unique)
 //!
-//!  (b) in flight   seal(), leave()       Unique, in ended()
-//!                  Err(Queued)             punt(), if it has to sleep ---> Unique, in punted()
+//!  (b) in flight   seal(), leave()       Unique, in done()
+//!                  Err(Queued)             punt(), if it has to sleep ---> complete_work()
 //!
 //!  (c) waited for  wait()                hands it back
 //!                  Unique <----------------
 //!
 //!  given away      submit()              the kiocb, in went_well()
-//!                  Err(Queued)             punt(), after an error -------> Unique, in punted()
+//!                  Err(Queued)             punt(), after an error -------> complete_work()
 //! ```
 //!
 //! # Errors and context
@@ -67,8 +67,8 @@
 //! them.
 //!
 //! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]) to
-//! the work queue of the super block, whose worker runs [`Operations::punted`]. A request that its
-//! submission gets back is in process context already.
+//! the work queue of the super block, whose worker runs [`Operations::complete_work`]. A request that
+//! its submission gets back is in process context already.
 //!
 //! # Defining a kind of request
 //!
@@ -149,23 +149,23 @@ use core::{
 
 /// The description of a request, and what is done when its bios have ended.
 ///
-/// For each request that was left to its bios the kernel calls exactly one of [`Operations::ended`]
-/// and [`Operations::ioend_ended`], and after [`Unique::punt`] also [`Operations::punted`]. They
-/// own the request and have to complete it. A submission that waits, or that leaves a request whose
-/// bios have all ended, completes it itself; none is called then.
+/// For each request that was left to its bios the kernel calls exactly one of [`Operations::done`]
+/// and [`Operations::done_at_ioend`], and after [`Unique::punt`] also [`Operations::complete_work`].
+/// They own the request and have to complete it. A submission that waits, or that leaves a request
+/// whose bios have all ended, completes it itself; none is called then.
 pub trait Operations: Sized + Send + 'static {
     /// The cache that the memory of such requests comes from.
     fn cache() -> &'static Cache<Self>;
 
     /// The last bio of the request has ended. Any context, the hard interrupt included: this must
-    /// not sleep.
-    fn ended(request: Unique<Self>);
+    /// not sleep (`iomap_dio_done()`).
+    fn done(request: Unique<Self>);
 
     /// The last bio of the request has ended, in a worker for ioends, which may sleep.
-    fn ioend_ended(request: Unique<Self>, ctx: MaySleep);
+    fn done_at_ioend(request: Unique<Self>, ctx: MaySleep);
 
     /// The request runs on the work queue that it was punted to.
-    fn punted(request: Unique<Self>, ctx: MaySleep);
+    fn complete_work(request: Unique<Self>, ctx: MaySleep);
 }
 
 /// Memory for requests of one kind (`struct kmem_cache`).
@@ -841,8 +841,8 @@ impl<T: Operations> Unique<T> {
         (iocb, over)
     }
 
-    /// Lets [`Operations::punted`] go on with the request on the queue of the super block, or on
-    /// the system's queue if there is none.
+    /// Lets [`Operations::complete_work`] go on with the request on the queue of the super block, or
+    /// on the system's queue if there is none.
     ///
     /// Any context. The request no longer counts as one at the end of an ioend.
     #[doc(alias = "queue_work")]
@@ -1007,5 +1007,5 @@ unsafe extern "C" fn run<T: Operations>(work: *mut bindings::work_struct) {
             MaySleep::assume(),
         )
     };
-    T::punted(request, ctx);
+    T::complete_work(request, ctx);
 }

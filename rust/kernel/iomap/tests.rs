@@ -83,15 +83,15 @@ impl Operations for Probe {
         &CACHE
     }
 
-    fn ended(request: Unique<Self>) {
+    fn done(request: Unique<Self>) {
         request.punt();
     }
 
-    fn ioend_ended(request: Unique<Self>, _ctx: MaySleep) {
+    fn done_at_ioend(request: Unique<Self>, _ctx: MaySleep) {
         request.punt();
     }
 
-    fn punted(request: Unique<Self>, _ctx: MaySleep) {
+    fn complete_work(request: Unique<Self>, _ctx: MaySleep) {
         // SAFETY: The test that punts a request waits for this.
         unsafe { (*over(request).done).complete_all() };
     }

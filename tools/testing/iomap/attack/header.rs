@@ -26,15 +26,15 @@ impl Operations for Wide {
         &CACHE
     }
 
-    fn ended(request: Unique<Self>) {
+    fn done(request: Unique<Self>) {
         drop(request);
     }
 
-    fn ioend_ended(request: Unique<Self>, _ctx: MaySleep) {
+    fn done_at_ioend(request: Unique<Self>, _ctx: MaySleep) {
         drop(request);
     }
 
-    fn punted(request: Unique<Self>, _ctx: MaySleep) {
+    fn complete_work(request: Unique<Self>, _ctx: MaySleep) {
         drop(request);
     }
 }
