@@ -69,7 +69,7 @@ impl Operations for Dio {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
         if failed || dio.work().is_empty() {
-            let more = decide::work_at_end(dio.is_write(), failed, || iocb.has_cached_pages());
+            let more = more_work(iocb, dio, failed);
             if more.is_empty() {
                 let (iocb, ret) = complete_request(request, Ok(()), By::LastBio);
                 return iocb.complete(ret);
@@ -81,11 +81,10 @@ impl Operations for Dio {
 
     /// Completes the request at once, unless that could wait for this worker: writeback of cached pages
     /// may.
-    #[inline]
     fn done_at_ioend(mut request: Unique<Self>, ctx: MaySleep) {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
-        let more = decide::work_at_end(dio.is_write(), failed, || iocb.has_cached_pages());
+        let more = more_work(iocb, dio, failed);
         if !more.is_empty() {
             dio.add_work(more);
             return request.punt();
@@ -99,6 +98,14 @@ impl Operations for Dio {
         let (iocb, ret) = complete_rare(request, By::Worker(ctx));
         iocb.complete(ret);
     }
+}
+
+/// The work that comes up when the last bio has ended.
+#[inline(always)]
+fn more_work(iocb: &BusyIocb<DioOps>, dio: &Dio, failed: bool) -> CompWork {
+    // CAST: A size is not negative.
+    let cached_pages = || iocb.has_cached_pages(dio.size as usize);
+    decide::work_at_end(dio.is_write(), failed, cached_pages)
 }
 
 /// Completes a request whose submitter has waited for it, or found that all bios had ended.

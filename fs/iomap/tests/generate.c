@@ -249,6 +249,45 @@ static bool zeroes_overlap(const struct script *s)
 	return false;
 }
 
+/* The pages that a request covers, of those that a script may cache. */
+static u64 pages_of(const struct script *s)
+{
+	u64 n = DIV_ROUND_UP_ULL(offset_in_page(s->pos) + s->len, PAGE_SIZE);
+
+	return BIT_ULL(min(n, 32)) - 1;
+}
+
+/*
+ * Whether a page may be cached that the write does not transfer.  C then looks for
+ * pages to write back or to drop all the same; Rust does not.
+ */
+static bool pages_elsewhere(const struct script *s)
+{
+	u64 dirty = s->dirty, all = s->cached | s->dirty | s->stuck;
+
+	for (unsigned int i = 0; i < SCRIPT_STEPS; i++)
+		if (s->step[i].what == STEP_CACHE || s->step[i].what == STEP_DIRTY)
+			all |= BIT_ULL(s->step[i].arg);
+	if (s->op != OP_WRITE)
+		return false;
+	if (!s->async)
+		return dirty & ~pages_of(s);
+	return s->dio_flags & IOMAP_DIO_PARTIAL ? all : all & ~pages_of(s);
+}
+
+static void confine_pages(struct script *s)
+{
+	u64 pages = s->dio_flags & IOMAP_DIO_PARTIAL ? 0 : pages_of(s);
+
+	s->cached &= pages;
+	s->dirty &= pages;
+	s->stuck &= pages;
+	for (unsigned int i = 0; i < SCRIPT_STEPS; i++)
+		if ((s->step[i].what == STEP_CACHE || s->step[i].what == STEP_DIRTY) &&
+		    !(pages & BIT_ULL(s->step[i].arg)))
+			s->step[i].what = STEP_SCRIBBLE;
+}
+
 static void generate_answers(struct script *s, struct rnd_state *r)
 {
 	bool bounce = s->dio_flags & IOMAP_DIO_BOUNCE;
@@ -331,6 +370,8 @@ void script_generate(struct script *s, u64 seed)
 	generate_answers(s, &r);
 	if (zeroes_overlap(s))
 		s->dio_flags |= IOMAP_DIO_FSBLOCK_ALIGNED;
+	if (pages_elsewhere(s))
+		confine_pages(s);
 }
 
 static bool is_interrupt(s64 ctx)
@@ -352,6 +393,7 @@ static bool makes_sense(const struct script *s)
 	    (s->mem >= MEM_BVEC && (s->fault || s->absent)) ||
 	    (s->same && (!s->seg || s->seg + s->skew > 4096 || s->mem == MEM_UBUF)) ||
 	    (s->ki_flags & IOCB_HIPRI && !s->poll) || is_waited_for(s) || zeroes_overlap(s) ||
+	    pages_elsewhere(s) ||
 	    s->lbs > 1LL << (s->blkbits ?: 12) || !may_be_encrypted(s) ||
 	    (s->fail_alloc && (s->set != SET_OWN || s->op == OP_SIMPLE)))
 		return false;

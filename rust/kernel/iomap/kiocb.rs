@@ -320,7 +320,7 @@ impl<O> BusyIocb<O> {
     #[doc(alias = "kiocb_invalidate_post_direct_write")]
     #[inline]
     pub fn invalidate_written(&self, written: usize, _ctx: MaySleep) {
-        if !self.has_cached_pages() {
+        if !self.has_cached_pages(written) {
             return;
         }
         // SAFETY: The kiocb is valid, and the context may sleep.

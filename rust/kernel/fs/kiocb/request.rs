@@ -11,6 +11,7 @@ use crate::{
     error::to_result,
     flag_word::flag_word,
     fs::inode::Inode,
+    page::PAGE_SHIFT,
     prelude::*,
     sync::atomic::{
         Atomic,
@@ -47,6 +48,9 @@ flag_word! {
 
 /// Methods without a [`MaySleep`] argument work in any context.
 impl<T: ForeignOwnable> Kiocb<'_, T> {
+    /// Of how many pages at most [`Kiocb::has_cached_pages`] looks at each.
+    const MAX_LOOKED_AT: i64 = 16;
+
     /// The flags (`ki_flags`), as they are now: polling may be switched off on the way.
     #[doc(alias = "ki_flags")]
     #[inline]
@@ -90,12 +94,19 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
         unsafe { Inode::from_raw((*(*self.as_raw()).ki_filp).f_inode) }
     }
 
-    /// Whether the file has any page in the page cache (`nrpages`).
+    /// Whether the page cache has a page of the next `len` bytes (`filemap_range_has_page()`).
     ///
-    /// A snapshot: pages may come and go at once.
-    #[doc(alias = "nrpages")]
+    /// The answer for a range of more than [`Self::MAX_LOOKED_AT`] pages is whether the file has any
+    /// page: an interrupt must not look for long. A snapshot: pages may come and go at once.
+    #[doc(alias("filemap_range_has_page", "nrpages"))]
     #[inline]
-    pub fn has_cached_pages(&self) -> bool {
+    pub fn has_cached_pages(&self, len: usize) -> bool {
+        self.has_any_cached_page() && self.has_page_among(len)
+    }
+
+    /// Whether the file has any page in the page cache (`nrpages`).
+    #[inline(always)]
+    fn has_any_cached_page(&self) -> bool {
         // SAFETY: The file is open, so its mapping is valid; the count is a machine word.
         unsafe {
             let pages = &raw mut (*(*(*self.as_raw()).ki_filp).f_mapping).nrpages;
@@ -103,24 +114,37 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
         }
     }
 
-    /// Whether the page cache of the file has nothing at all: no page, no shadow entry of an
-    /// evicted page, and no writeback error that was not reported yet.
-    ///
-    /// Writeback and invalidation of such a cache do nothing and cannot fail. A snapshot, as
-    /// [`Kiocb::has_cached_pages`].
+    /// As [`Kiocb::has_cached_pages`], of a file with cached pages.
+    #[cold]
+    fn has_page_among(&self, len: usize) -> bool {
+        // SAFETY: The kiocb and the mapping of its file are valid.
+        unsafe {
+            let mapping = (*(*self.as_raw()).ki_filp).f_mapping;
+            let pos = (*self.as_raw()).ki_pos;
+            // CAST: The end of a request is a position.
+            let last = pos.wrapping_add(len as i64).wrapping_sub(1);
+            let (page, last_page) = (pos >> PAGE_SHIFT, last >> PAGE_SHIFT);
+            if page == last_page {
+                // CAST: A position is not negative. The lowest bit is that of a shadow entry.
+                let entry = bindings::xa_load(&raw mut (*mapping).i_pages, page as usize);
+                return !entry.is_null() && entry.addr() & 1 == 0;
+            }
+            last_page.wrapping_sub(page) >= Self::MAX_LOOKED_AT
+                || bindings::filemap_range_has_page(mapping, pos, last)
+        }
+    }
+
+    /// Whether writeback of the file has failed, and nobody was told yet.
     #[inline(always)]
-    fn has_pristine_cache(&self) -> bool {
+    fn has_writeback_error(&self) -> bool {
         const ERRORS: c_ulong =
             1 << bindings::mapping_flags_AS_EIO | 1 << bindings::mapping_flags_AS_ENOSPC;
-        // SAFETY: The file is open, so its mapping is valid; both are machine words.
-        let (head, flags) = unsafe {
+        // SAFETY: The file is open, so its mapping is valid; the flags are a machine word.
+        let flags = unsafe {
             let mapping = (*(*self.as_raw()).ki_filp).f_mapping;
-            (
-                Atomic::from_ptr(&raw mut (*mapping).i_pages.xa_head).load(Relaxed),
-                Atomic::from_ptr(&raw mut (*mapping).flags).load(Relaxed),
-            )
+            Atomic::from_ptr(&raw mut (*mapping).flags).load(Relaxed)
         };
-        head.is_null() && flags & ERRORS == 0
+        flags & ERRORS != 0
     }
 
     /// Writes back dirty pages of the next `len` bytes and waits for them
@@ -131,7 +155,7 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     #[doc(alias = "kiocb_write_and_wait")]
     #[inline]
     pub fn write_and_wait(&self, len: usize, _ctx: MaySleep) -> Result {
-        if self.has_pristine_cache() {
+        if !self.has_any_cached_page() && !self.has_writeback_error() {
             return Ok(());
         }
         // SAFETY: The kiocb is valid, and the context may sleep.
@@ -147,7 +171,7 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     #[doc(alias = "kiocb_invalidate_pages")]
     #[inline]
     pub fn invalidate_pages(&self, len: usize, _ctx: MaySleep) -> Result {
-        if self.has_pristine_cache() {
+        if !self.has_cached_pages(len) && !self.has_writeback_error() {
             return Ok(());
         }
         // SAFETY: The kiocb is valid, and the context may sleep.

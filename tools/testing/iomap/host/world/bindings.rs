@@ -27,8 +27,8 @@ structs! {
         ki_filp: *mut file, ki_pos: i64, ki_complete: Option<unsafe extern "C" fn(*mut kiocb, c_long)>,
         private: *mut c_void, ki_flags: c_int, ki_ioprio: u16,
     }
-    xarray { xa_head: *mut c_void }
-    address_space { i_pages: xarray, flags: c_ulong, nrpages: c_ulong }
+    // With the position of the one page.
+    address_space { flags: c_ulong, nrpages: c_ulong, at: i64 }
     inode {
         i_sb: *mut super_block, i_size: i64, i_dio_count: c_int, i_flags: u32, i_write_hint: rw_hint, i_blkbits: u8,
     }
@@ -215,6 +215,9 @@ functions! {
     }
     any fn iocb_is_dsync(iocb: *const kiocb) -> bool { (*iocb).ki_flags as u32 & (IOCB_DSYNC | IOCB_SYNC) != 0 }
     sleep fn kiocb_write_and_wait(_: *mut kiocb, _: usize) -> c_int { 0 }
+    any fn filemap_range_has_page(mapping: *mut address_space, first: i64, last: i64) -> bool {
+        (*mapping).nrpages != 0 && (first..=last).contains(&(*mapping).at)
+    }
     sleep fn kiocb_invalidate_pages(_: *mut kiocb, _: usize) -> c_int { 0 }
     sleep fn kiocb_invalidate_post_direct_write(iocb: *mut kiocb, _: usize) {
         step("invalidate", iocb, 0);
@@ -376,7 +379,8 @@ unsafe fn bio_endio(bio: *mut bio, from: Flight) {
                 .extend((!f.settled).then_some(-c_int::from((*bio).bi_status)))
         });
     }
-    let cached = (*opened()).mapping.nrpages != 0;
+    let mapping = &(*opened()).mapping;
+    let cached = mapping.nrpages != 0 && mapping.at as u64 == case(Case::pos);
     facts(|f| f.cached_at_end = cached);
     let failed = (*bio).bi_status != 0;
     step("end", bio, (*bio).bi_status as usize);

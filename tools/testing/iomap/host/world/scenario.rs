@@ -94,7 +94,7 @@ pub(crate) struct Facts {
     pub(crate) invalidated: bool,
     pub(crate) flushed: bool,
     pub(crate) reports: u32,
-    /// Pages were cached when the last bio ended.
+    /// The first page of the range was cached when the last bio ended.
     pub(crate) cached_at_end: bool,
     /// The file system wants the rest to go through the page cache.
     fell_back: bool,
@@ -135,7 +135,7 @@ impl Case {
         START + self.maps[..n].iter().map(|map| map.0 * BLOCK).sum::<u64>()
     }
 
-    fn pos(&self) -> u64 {
+    pub(crate) fn pos(&self) -> u64 {
         START + self.around.0
     }
 
@@ -417,7 +417,7 @@ unsafe fn read_simple(iocb: *mut kiocb, iter: *mut iov_iter) -> isize {
 /// A schedule of a request of a kind.
 unsafe fn run(kind: fn(&mut Case)) {
     let case = drawn(kind);
-    let (polled, cached) = (case.is_polled(), case.cached);
+    let (polled, cached, pos) = (case.is_polled(), case.cached, case.pos() as i64);
     world(|w| w.case = case);
     let iocb = open(2 + u32::from(cached));
     spawn("submitter", move || submit(iocb));
@@ -428,7 +428,7 @@ unsafe fn run(kind: fn(&mut Case)) {
         spawn("reader", move || {
             point();
             let mapping = &mut (*opened()).mapping;
-            (mapping.i_pages.xa_head, mapping.nrpages) = (iocb.cast(), 1);
+            (mapping.nrpages, mapping.at) = (1, pos + if once_in(4) { 1 << 20 } else { 0 });
             close();
         });
     }

@@ -67,6 +67,10 @@ pub(crate) mod alloc {
     }
 }
 
+pub(crate) mod page {
+    pub(crate) const PAGE_SHIFT: usize = 12;
+}
+
 pub(crate) mod bits {
     pub(crate) const fn bit_u32(n: u32) -> u32 {
         1 << n
