@@ -31,10 +31,13 @@ static const struct script_map *answer(unsigned int call)
 int fs_begin(struct inode *inode, loff_t pos, loff_t length, unsigned int flags,
 		struct iomap *iomap, struct iomap *srcmap)
 {
+	/* Of the source, a simple read says only that there is none. */
+	size_t clear = w.s->op == OP_SIMPLE && !w.maps ? 0 : sizeof(*srcmap);
 	const struct script_map *m = answer(w.maps++);
 
 	say("begin pos=%lld len=%lld flags=%x", pos, length, flags);
-	if (memchr_inv(iomap, 0, sizeof(*iomap)) || memchr_inv(srcmap, 0, sizeof(*srcmap)))
+	if (memchr_inv(iomap, 0, sizeof(*iomap)) || memchr_inv(srcmap, 0, clear) ||
+	    srcmap->type != IOMAP_HOLE)
 		say(" old mapping");
 	say_state_and_where();
 	if (inode != w.inode)

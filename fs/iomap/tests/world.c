@@ -463,8 +463,11 @@ static void final_words(void)
 	say("final");
 	say_iocb();
 	say_state();
-	say(" left=%zu size=%lld completed=%u crc=%08x", iov_iter_count(&w.iter),
-	    i_size_read(w.inode), w.completed, crc32(~0, w.memory + w.buffer, w.total));
+	/* Nobody looks at the iterator of a request that the call has left in flight. */
+	if (!w.completed)
+		say(" left=%zu", iov_iter_count(&w.iter));
+	say(" size=%lld completed=%u crc=%08x", i_size_read(w.inode), w.completed,
+	    crc32(~0, w.memory + w.buffer, w.total));
 	if (memchr_inv(w.inline_data, 0x77, PAGE_SIZE))
 		say(" inline=%08x", crc32(~0, w.inline_data, PAGE_SIZE));
 	if (zero)

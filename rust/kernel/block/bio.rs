@@ -312,6 +312,34 @@ impl Bio {
         Ok(self.filled(false))
     }
 
+    /// Lends the bio the segments of all of `memory`, a bvec iterator (`bio_iov_iter_set()`).
+    ///
+    /// `memory` does not move on: an advance costs more than the rest, and nobody looks at the
+    /// iterator of a request in flight.
+    ///
+    /// Fails with `ENOTBLK` if that is not `len` bytes, and with `EINVAL` if the memory is of another
+    /// kind, or not aligned as the device needs it. The bio is put then.
+    #[doc(alias = "bio_iov_iter_set")]
+    #[inline(always)]
+    pub(crate) fn borrow(
+        self,
+        memory: &mut IovIter<'_>,
+        bdev: &BlockDevice,
+        len: u64,
+    ) -> Result<Filled> {
+        // CAST: Widening.
+        if memory.len() as u64 != len {
+            return Err(ENOTBLK);
+        }
+        if !memory.is_bvec_aligned(bdev.dma_alignment_mask()) {
+            return Err(EINVAL);
+        }
+        // SAFETY: By the invariants nobody else uses the bio, and the iterator is valid. It is a bvec
+        // iterator, so this succeeds.
+        unsafe { bindings::bio_iov_iter_set(self.as_raw(), memory.as_raw()) };
+        Ok(self.filled(false))
+    }
+
     /// Fills the bio with bounce buffers for as much of `memory` as fits (`bio_iov_iter_bounce()`).
     ///
     /// A write copies the data now; a read pins the memory and copies when the bio has ended, which

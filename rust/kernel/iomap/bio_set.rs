@@ -159,7 +159,9 @@ impl<T: Operations> BioSet<T> {
     /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`.
     ///
     /// The kiocb belongs to the bio from now on. If this fails, it comes back with the error; the
-    /// memory stays where `bio_iov_iter_get_pages()` leaves it.
+    /// memory stays where `bio_iov_iter_get_pages()` leaves it. The memory of an asynchronous kiocb may
+    /// stay where it was if this succeeds: whoever answers the request moves it on
+    /// ([`IovIter::advance`]).
     ///
     /// Fails with `ENOTBLK` if one bio may not take all of it, with `EFAULT` if the memory cannot be
     /// accessed, and with `EINVAL` if that is not aligned as the device needs it, or if it is for the
@@ -229,7 +231,12 @@ impl<T: Operations> BioSet<T> {
             bio.set_write_hint(place.inode());
             bio.set_crypt_ctx(place.inode(), place.pos(), ctx);
         }
-        let bio = match bio.pin(memory, span.bdev(), span.alignment()) {
+        let filled = if memory.is_bvec() && !iocb.is_sync() {
+            bio.borrow(memory, span.bdev(), place.remaining())
+        } else {
+            bio.pin(memory, span.bdev(), span.alignment())
+        };
+        let bio = match filled {
             Ok(bio) => bio,
             Err(error) => return Err((iocb, error)),
         };

@@ -18,8 +18,12 @@ use crate::{
 };
 use core::{
     cell::Cell,
+    cmp::min,
     marker::PhantomData,
-    ptr::NonNull, //
+    ptr::{
+        self,
+        NonNull, //
+    },
 };
 
 /// The memory of a request (`struct iov_iter`): a write takes data from it, a read puts data into
@@ -89,6 +93,14 @@ pub struct Mark<'a> {
     left: usize,
     /// Invariant in the lifetime, so that no iterator with a shorter borrow accepts the mark.
     _memory: PhantomData<Cell<&'a bindings::iov_iter>>,
+}
+
+impl Mark<'_> {
+    /// Bytes that were left here.
+    #[inline]
+    pub fn left(&self) -> usize {
+        self.left
+    }
 }
 
 impl<'a> IovIter<'a> {
@@ -163,6 +175,41 @@ impl<'a> IovIter<'a> {
         )
     }
 
+    /// Whether the memory is segments of pages, which a bio borrows (`iov_iter_is_bvec()`).
+    #[doc(alias = "iov_iter_is_bvec")]
+    #[inline]
+    pub(crate) fn is_bvec(&self) -> bool {
+        self.kind() == bindings::iter_type_ITER_BVEC
+    }
+
+    /// Whether the segments of a bvec iterator have none of the bits of `mask` in their offsets and
+    /// lengths (`bio_iov_bvec_aligned()`). Other memory is not aligned.
+    ///
+    /// Only the first offset can have some if the caller is correct: that of a buffer registered with
+    /// io_uring. So the rest is looked at with `CONFIG_DEBUG_KERNEL` only, as in C.
+    #[doc(alias = "bio_iov_bvec_aligned")]
+    #[inline(always)]
+    pub(crate) fn is_bvec_aligned(&self, mask: u32) -> bool {
+        if !self.is_bvec() || self.is_empty() {
+            return false;
+        }
+        // SAFETY: The iterator is valid by the invariants, and there are segments for all that is left.
+        let (bvec, done) = unsafe {
+            let raw = self.raw.as_ptr();
+            let memory = (*raw).__bindgen_anon_1.__bindgen_anon_1.as_ref();
+            (&*memory.__bindgen_anon_1.bvec, (*raw).iov_offset)
+        };
+        // CAST: Widening.
+        let (mask, at) = (mask as usize, (bvec.bv_offset as usize).wrapping_add(done));
+        if !cfg!(CONFIG_DEBUG_KERNEL) {
+            return at & mask == 0;
+        }
+        if self.len() <= (bvec.bv_len as usize).saturating_sub(done) {
+            return (at | self.len()) & mask == 0;
+        }
+        are_aligned(bvec, done, self.len(), mask)
+    }
+
     /// Remembers the position for [`IovIter::rewind`].
     #[inline]
     pub fn mark(&self) -> Mark<'a> {
@@ -187,6 +234,14 @@ impl<'a> IovIter<'a> {
             // has been.
             unsafe { bindings::iov_iter_revert(self.as_raw(), excess) };
         }
+    }
+
+    /// Moves on by `bytes`, or to the end if there are fewer (`iov_iter_advance()`).
+    #[doc(alias = "iov_iter_advance")]
+    #[cold]
+    pub fn advance(&mut self, bytes: usize) {
+        // SAFETY: The iterator is valid. The C function stops at the end.
+        unsafe { bindings::iov_iter_advance(self.as_raw(), bytes) };
     }
 
     /// Runs `section` with the iterator cut to at most `max` bytes (`iov_iter_truncate()`,
@@ -228,7 +283,7 @@ impl<'a> IovIter<'a> {
             return 0;
         }
         // CAST: The iterator cannot take more than a `usize`.
-        let len = core::cmp::min(len, usize::MAX as u64) as usize;
+        let len = min(len, usize::MAX as u64) as usize;
         // SAFETY: The iterator is valid and a destination.
         unsafe { bindings::iov_iter_zero(len, self.as_raw()) }
     }
@@ -240,7 +295,7 @@ impl<'a> IovIter<'a> {
     #[doc(alias = "bio_iov_vecs_to_alloc")]
     #[inline]
     pub(crate) fn vecs_to_alloc(&mut self) -> u16 {
-        if self.kind() == bindings::iter_type_ITER_BVEC {
+        if self.is_bvec() {
             return 0;
         }
         pages(self.as_raw(), bindings::BIO_MAX_VECS)
@@ -259,6 +314,23 @@ impl<'a> IovIter<'a> {
             pages(self.as_raw(), bindings::BIO_MAX_VECS - 1).wrapping_add(1)
         }
     }
+}
+
+/// Whether the segments from `bvec` on, of which `done` bytes are consumed and `left` bytes are left,
+/// have none of the bits of `mask` in their offsets and lengths.
+fn are_aligned(bvec: &bindings::bio_vec, mut done: usize, mut left: usize, mask: usize) -> bool {
+    let mut segment = ptr::from_ref(bvec);
+    let mut bits = 0;
+    while left > 0 {
+        // SAFETY: Our caller has segments for all that is left.
+        let bvec = unsafe { &*segment };
+        // CAST: Widening.
+        let (offset, len) = (bvec.bv_offset as usize, bvec.bv_len as usize);
+        let len = min(len.saturating_sub(done), left);
+        bits |= offset.wrapping_add(done) | len;
+        (segment, done, left) = (segment.wrapping_add(1), 0, left.wrapping_sub(len));
+    }
+    bits & mask == 0
 }
 
 /// The number of pages that the iterator spans, at most `max` (`iov_iter_npages()`).

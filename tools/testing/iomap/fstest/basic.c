@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -700,6 +701,37 @@ CASE(nowait, "nowait")
 	CHECK(ret == -EAGAIN || (ret == 4096 && !memcmp(buf, want + 49152, 4096)),
 	      "read of a dirty page: %lld", ret);
 	expect("nowait", want, 2 * len);
+}
+
+/* RWF_NOWAIT on a file system with lazytime: a time stamp that is due does not refuse a write. */
+CASE(nowait_times, "nowait-times")
+{
+	u8 *buf = xalloc(4096);
+	struct stat before, after;
+	int fd, refused = 0;
+
+	if (!is_fs("ext4") && !is_fs("xfs"))
+		skip("no lazytime for writes that must not block");
+	fd = new_file("nowait-times", buf, 4096);
+	read_all(fd, buf, 4096, 0);
+	OK(fstat(fd, &before));
+	OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
+	for (int i = 0; i < 50; i++) {
+		s64 ret;
+
+		/* More than a tick, by which time stamps move. */
+		usleep(20000);
+		ret = nowait_write(fd, buf, 0);
+		CHECK(ret == 4096 || ret == -EAGAIN, "overwrite: %lld", ret);
+		refused += ret == -EAGAIN;
+	}
+	OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
+	OK(fstat(fd, &after));
+	/* A lock that is busy may refuse some. */
+	CHECK(refused < 25, "%d of 50 overwrites are refused", refused);
+	CHECK(after.st_mtim.tv_sec > before.st_mtim.tv_sec ||
+	      after.st_mtim.tv_nsec != before.st_mtim.tv_nsec, "the time stamp has not moved");
+	expect("nowait-times", buf, 4096);
 }
 
 /* splice(2) and sendfile(2) take what a direct read left in the pipe, up to the end of the file. */

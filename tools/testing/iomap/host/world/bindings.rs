@@ -8,7 +8,7 @@
 //! What direct I/O calls for the first time has to be added here: until then, it does not compile.
 
 use crate::{engine::*, pin_init::zeroed, scenario::*};
-use std::{ffi::*, ptr::null_mut};
+use std::{ffi::*, ptr::{null_mut, NonNull}};
 
 pub(crate) type loff_t = i64;
 pub(crate) type rw_hint = u32;
@@ -27,8 +27,9 @@ structs! {
         ki_filp: *mut file, ki_pos: i64, ki_complete: Option<unsafe extern "C" fn(*mut kiocb, c_long)>,
         private: *mut c_void, ki_flags: c_int, ki_ioprio: u16,
     }
-    // With the position of the one page.
-    address_space { flags: c_ulong, nrpages: c_ulong, at: i64 }
+    // One page at most, at this position.
+    xarray { at: Option<i64> }
+    address_space { i_pages: xarray, flags: c_ulong, nrpages: c_ulong }
     inode {
         i_sb: *mut super_block, i_size: i64, i_dio_count: c_int, i_flags: u32, i_write_hint: rw_hint, i_blkbits: u8,
     }
@@ -63,9 +64,11 @@ structs! {
         end_io: Option<unsafe extern "C" fn(*mut kiocb, isize, c_int, c_uint) -> c_int>,
         submit_io: Option<unsafe extern "C" fn(*const iomap_iter, *mut bio, i64)>, bio_set: *mut bio_set,
     }
-    iov_count { count: usize }
+    bio_vec { bv_len: u32, bv_offset: u32 }
+    iov_memory { bvec: *const bio_vec }
+    iov_count { __bindgen_anon_1: iov_memory, count: usize }
     iov_union { __bindgen_anon_1: iov_count }
-    iov_iter { iter_type: u8, data_source: bool, __bindgen_anon_1: iov_union }
+    iov_iter { iter_type: u8, data_source: bool, iov_offset: usize, __bindgen_anon_1: iov_union }
     kmem_cache_args { align: u32 }
     kmem_cache { size: u32 }
     blk_plug { nothing: u8 }
@@ -216,7 +219,11 @@ functions! {
     any fn iocb_is_dsync(iocb: *const kiocb) -> bool { (*iocb).ki_flags as u32 & (IOCB_DSYNC | IOCB_SYNC) != 0 }
     sleep fn kiocb_write_and_wait(_: *mut kiocb, _: usize) -> c_int { 0 }
     any fn filemap_range_has_page(mapping: *mut address_space, first: i64, last: i64) -> bool {
-        (*mapping).nrpages != 0 && (first..=last).contains(&(*mapping).at)
+        (*mapping).i_pages.at.is_some_and(|at| (first..=last).contains(&at))
+    }
+    any fn xa_load(pages: *mut xarray, index: usize) -> *mut c_void {
+        let found = (*pages).at.is_some_and(|at| at as usize >> 12 == index);
+        if found { NonNull::<u64>::dangling().as_ptr().cast() } else { null_mut() }
     }
     sleep fn kiocb_invalidate_pages(_: *mut kiocb, _: usize) -> c_int { 0 }
     sleep fn kiocb_invalidate_post_direct_write(iocb: *mut kiocb, _: usize) {
@@ -272,7 +279,10 @@ unsafe fn take(bio: &mut bio, iter: *mut iov_iter, pages: BioPages) -> c_int {
         facts(|f| f.perhaps.push(-14));
         return -14;
     }
-    let bytes = case(|c| c.bio_bytes).min(*count(&mut *iter));
+    let mut bytes = *count(&mut *iter);
+    if u32::from((*iter).iter_type) != iter_type_ITER_BVEC || pages == BioPages::Bounced {
+        bytes = bytes.min(case(|c| c.bio_bytes));
+    }
     *count(&mut *iter) -= bytes;
     (bio.bi_iter.bi_size, bio.bi_vcnt, bio.pages) = (bytes as u32, 1, pages);
     0
@@ -283,6 +293,7 @@ functions! {
     any fn iov_iter_npages(iter: *mut iov_iter, max: c_int) -> c_int {
         max.min(count(&mut *iter).div_ceil(4096) as c_int)
     }
+    any fn iov_iter_advance(iter: *mut iov_iter, bytes: usize) { *count(&mut *iter) -= bytes }
     any fn iov_iter_revert(iter: *mut iov_iter, bytes: usize) { *count(&mut *iter) += bytes }
     sleep fn iov_iter_zero(bytes: usize, iter: *mut iov_iter) -> usize {
         let bytes = bytes.min(*count(&mut *iter));
@@ -320,6 +331,11 @@ functions! {
             assert!(matches!(flight, Flight::Grounded | Flight::Ended), "a bio is put in flight");
             free("bio", bio);
         }
+    }
+    any fn bio_iov_iter_set(bio: *mut bio, iter: *const iov_iter) -> bool {
+        let bytes = (*iter).__bindgen_anon_1.__bindgen_anon_1.count;
+        ((*bio).bi_iter.bi_size, (*bio).bi_vcnt, (*bio).pages) = (bytes as u32, 1, BioPages::Pinned);
+        true
     }
     sleep fn bio_iov_iter_get_pages(bio: *mut bio, iter: *mut iov_iter, _: u32, _: u32) -> c_int {
         take(&mut *bio, iter, BioPages::Pinned)
@@ -380,7 +396,7 @@ unsafe fn bio_endio(bio: *mut bio, from: Flight) {
         });
     }
     let mapping = &(*opened()).mapping;
-    let cached = mapping.nrpages != 0 && mapping.at as u64 == case(Case::pos);
+    let cached = mapping.i_pages.at.is_some_and(|at| at as u64 == case(Case::pos));
     facts(|f| f.cached_at_end = cached);
     let failed = (*bio).bi_status != 0;
     step("end", bio, (*bio).bi_status as usize);

@@ -364,10 +364,17 @@ unsafe fn poll(iocb: *mut kiocb) {
 unsafe fn submit(iocb: *mut kiocb) {
     let call: *mut Call = alloc_zeroed("call");
     let (iter, ops) = (&mut (*call).iter, &mut (*call).ops);
+    let (bvec, borrowed) = (bio_vec { bv_len: u32::MAX, bv_offset: 0 }, once_in(2));
     let (entry, flags) = case(|c| {
-        iter.iter_type = u8::from(!c.user_memory) * iter_type_ITER_KVEC as u8;
+        iter.iter_type = match c.user_memory {
+            true => iter_type_ITER_UBUF,
+            false if borrowed => iter_type_ITER_BVEC,
+            false => iter_type_ITER_KVEC,
+        } as u8;
         iter.data_source = c.write;
-        iter.__bindgen_anon_1.__bindgen_anon_1.count = c.bytes(c.maps.len()) as usize;
+        let memory = &mut iter.__bindgen_anon_1.__bindgen_anon_1;
+        memory.count = c.bytes(c.maps.len()) as usize;
+        memory.__bindgen_anon_1.bvec = &raw const bvec;
         ops.iomap_begin = Some(iomap_begin);
         ops.iomap_end = c.has_iomap_end.then_some(iomap_end);
         (c.entry, c.dio_flags)
@@ -390,6 +397,9 @@ unsafe fn submit(iocb: *mut kiocb) {
         }
     }
     step("answer", iocb, answer as usize);
+    let left = iter.__bindgen_anon_1.__bindgen_anon_1.count as isize;
+    let all = case(|c| c.bytes(c.maps.len())) as isize;
+    wants! { answer < 0 || all - left == answer => "{left} bytes of {all} are left after {answer}"; }
     free("call", call);
     facts(|f| f.answered = Some(answer));
     match answer {
@@ -428,7 +438,8 @@ unsafe fn run(kind: fn(&mut Case)) {
         spawn("reader", move || {
             point();
             let mapping = &mut (*opened()).mapping;
-            (mapping.nrpages, mapping.at) = (1, pos + if once_in(4) { 1 << 20 } else { 0 });
+            let at = pos + if once_in(4) { 1 << 20 } else { 0 };
+            (mapping.nrpages, mapping.i_pages.at) = (1, Some(at));
             close();
         });
     }
