@@ -36,20 +36,10 @@ trap stop INT TERM HUP
 # Builds $flavour, or only the targets in the arguments, with what it says in $log, and shows where it is.
 build()
 {
-	local status=0
-
 	rm -f "$BUILD/$flavour/build.log"
 	[ $# -gt 0 ] || set -- prepare rust/ fs/iomap/
 	"$IOMAP_DIR/build.sh" "$flavour" "$@" >"$log" 2>&1 </dev/null &
-	children=("$!")
-	while kill -0 "${children[0]}" 2>/dev/null; do
-		progress "$i/${#names[@]} $name: $(tail -qn 1 "$BUILD/$flavour/build.log" "$log" 2>/dev/null | head -n 1 | cut -c1-60)"
-		sleep 1
-	done
-	wait "${children[0]}" || status=$?
-	children=()
-	progress_end
-	return $status
+	watch_child "$i/${#names[@]} $name" "$BUILD/$flavour/build.log" "$log"
 }
 
 # What only linking would tell of the objects of $flavour, if something is wrong with them.

@@ -3,7 +3,8 @@
 # What runs in the background: it is waited for, watched, and ended with the script that started it.
 # guest.sh sources this.
 
-# Processes in the background, which clean up after themselves, and the guest of this process.
+# Processes in the background, which clean up after themselves, and the guest of this process, or what
+# else runs in the toolchain root, which does not.
 children=() guest_pid=
 
 # Ends all of them, and this.
@@ -26,6 +27,21 @@ wait_child()
 	wait "$!" || status=$?
 	children=()
 	return $status
+}
+
+# As wait_child, and shows $1 with the last line of the first of the logs after it that has one.
+watch_child()
+{
+	local child=$!
+
+	children=("$child")
+	while kill -0 "$child" 2>/dev/null; do
+		progress "$1: $(tail -qn 1 "${@:2}" 2>/dev/null | head -n 1 | cut -c1-60)"
+		sleep 1
+	done
+	progress_end
+	children=()
+	wait "$child"
 }
 
 guest_kill()

@@ -6,12 +6,13 @@
 #   run.sh [loom] [proptest] [shuttle]
 #
 #   SCHEDULES=n  how many schedules shuttle tries (100000), by seeds from $SEED on (1)
-#   SEED=n       that schedule alone, and what happens in it if it fails
+#   SEED=n       that schedule alone, and what happens in it if it fails; proptest draws its cases by it
 #
 # mutants.sh has it test another checkout, $HOST_PROJECT (a path in the root), with fewer models and
 # schedules: they show all of its mistakes in a small part of the time.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+. "$IOMAP_DIR/watch.sh"
 need_root "$@"
 [ $# -gt 0 ] || set -- loom proptest shuttle
 
@@ -30,15 +31,19 @@ for t; do
 	[ -n "${targets[$t]:-}" ] || die "there are tests with ${!targets[*]}, but none with $t"
 done
 
-# Nothing is written to the checkout.
+# Nothing is written to the checkout. Who ends this ends cargo as well.
+trap stop INT TERM HUP
 cargo()
 {
 	local command=$1
 
 	shift
-	in_root env CARGO_HOME=/cache/cargo CARGO_TARGET_DIR=/cache/host-target CARGO_TERM_COLOR=never "${words[@]}" \
+	in_root_words
+	"${IN_ROOT[@]}" env CARGO_HOME=/cache/cargo CARGO_TARGET_DIR=/cache/host-target CARGO_TERM_COLOR=never "${words[@]}" \
 		timeout ${minutes}m cargo "$command" --locked "${options[@]}" \
-		--manifest-path "${HOST_PROJECT:-/project}/tools/testing/iomap/host/Cargo.toml" "$@" </dev/null
+		--manifest-path "${HOST_PROJECT:-/project}/tools/testing/iomap/host/Cargo.toml" "$@" </dev/null &
+	guest_pid=$!
+	wait "$guest_pid"
 }
 
 # The first error in the log, in one line with what follows it.
