@@ -6,7 +6,7 @@ SHELL := /bin/bash
 T := tools/testing/iomap
 FLAVOUR ?= x86-bench
 
-.PHONY: help bench profile count test lint check matrix litmus fuzz mutants coverage apply unapply root source kernel clean
+.PHONY: help bench profile count test soak lint check matrix litmus fuzz mutants coverage apply unapply root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -31,6 +31,9 @@ count: ## is the Rust path as cheap as its budget says?
 test: ## build the test kernel and run every test (MACHINE=qemu: KUnit on x86_64)
 	@$T/test.sh
 
+soak: ## random scripts, schedules and mutants for long, with one report (MINUTES=60)
+	@$T/soak.sh
+
 lint: ## the checks of style and types, in a minute: shellcheck, ruff, mypy, rustfmt, clippy, checkpatch, who may be unsafe
 	@$T/check.sh lint
 
@@ -44,10 +47,10 @@ litmus: ## do the protocols of the hand-over hold in the kernel's memory model? 
 	@$T/litmus.sh
 
 fuzz: ## run random scripts on C and Rust, compare, and cut the power
-	@FUZZ_SECONDS="$(SECONDS)" $T/fuzz.sh
+	@FOR_SECONDS="$(SECONDS)" $T/fuzz.sh
 
 mutants: ## mutation testing: make one wrong edit at a time and see which test fails
-	@$T/mutants.sh
+	@FOR_SECONDS="$(SECONDS)" $T/mutants.sh
 
 coverage: ## what do the scripts reach of the C file, and of the Rust code?
 	@$T/coverage.sh

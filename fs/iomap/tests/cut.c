@@ -306,14 +306,14 @@ static const struct need *broken(const struct state *st)
 }
 
 /* Looks at a set of writes, and at the same with the last one torn. */
-static const struct need *look_at_set(struct state *st, u64 stable, u64 set, struct cuts *sum)
+static const struct need *look_at_set(struct state *st, u64 stable, u64 set, unsigned long *states)
 {
 	const struct need *n;
 
 	*st = (struct state){
 		.cut = st->cut, .journal = st->journal, .times = st->times, .on = stable | set,
 	};
-	sum->states++;
+	++*states;
 	n = broken(st);
 	if (n || !set || writes[fls64(set) - 1].atomic)
 		return n;
@@ -327,20 +327,20 @@ static const struct need *look_at_set(struct state *st, u64 stable, u64 set, str
 		if (sectors > CUT_TEARS && i != 1 && i != sectors / 2 && i != sectors - 1)
 			continue;
 		st->until = st->torn->from + i * SECTOR_SIZE;
-		sum->states++;
+		++*states;
 		n = broken(st);
 	}
 	return n;
 }
 
-static const struct need *look_at_sets(struct state *st, u64 stable, u64 maybe, struct cuts *sum)
+static const struct need *look_at_sets(struct state *st, u64 stable, u64 maybe, unsigned long *states)
 {
 	const struct need *n = NULL;
 	u64 set = 0;
 
 	if (hweight64(maybe) <= CUT_ALL) {
 		do {
-			n = look_at_set(st, stable, set, sum);
+			n = look_at_set(st, stable, set, states);
 			set = (set - maybe) & maybe;
 		} while (set && !n);
 		return n;
@@ -349,20 +349,20 @@ static const struct need *look_at_sets(struct state *st, u64 stable, u64 maybe, 
 	struct rnd_state r;
 
 	prandom_seed_state(&r, st->cut);
-	n = look_at_set(st, stable, 0, sum) ?: look_at_set(st, stable, maybe, sum);
+	n = look_at_set(st, stable, 0, states) ?: look_at_set(st, stable, maybe, states);
 	for (unsigned int i = 0; i < CUT_WRITES && !n; i++)
 		if (maybe & BIT_ULL(i))
-			n = look_at_set(st, stable, BIT_ULL(i), sum) ?:
-			    look_at_set(st, stable, maybe & ~BIT_ULL(i), sum);
+			n = look_at_set(st, stable, BIT_ULL(i), states) ?:
+			    look_at_set(st, stable, maybe & ~BIT_ULL(i), states);
 	for (unsigned int i = 0; i < CUT_SAMPLE && !n; i++) {
 		set = (u64)prandom_u32_state(&r) << 32;
-		n = look_at_set(st, stable, maybe & (set | prandom_u32_state(&r)), sum);
+		n = look_at_set(st, stable, maybe & (set | prandom_u32_state(&r)), states);
 	}
 	return n;
 }
 
 /* Looks at all states after a cut. */
-static const struct need *look_at_cut(struct state *st, unsigned int cut, struct cuts *sum)
+static const struct need *look_at_cut(struct state *st, unsigned int cut, unsigned long *states)
 {
 	unsigned int told = UINT_MAX, flushed = 0, journal = 0, last_journal = 1;
 	u64 submitted = 0, stable = 0, before_told = 0;
@@ -397,7 +397,7 @@ static const struct need *look_at_cut(struct state *st, unsigned int cut, struct
 		u64 now = stable | (journal == 2 ? before_told : 0);
 
 		*st = (struct state){ .cut = cut, .journal = journal, .times = times };
-		n = look_at_sets(st, now, submitted & ~now, sum);
+		n = look_at_sets(st, now, submitted & ~now, states);
 	}
 	return n;
 }
@@ -472,7 +472,7 @@ void cut_check(const struct script *s, enum impl impl, struct cuts *sum)
 	}
 	sum->scripts++;
 	for (unsigned int cut = 0; cut <= nr_events && !n; cut++)
-		n = look_at_cut(&st, cut, sum);
+		n = look_at_cut(&st, cut, &sum->states[impl]);
 	if (!n) {
 		st.cut = order_broken();
 		if (!st.cut)

@@ -218,7 +218,7 @@ int world_play(const struct script *s, enum impl impl, struct record *rec);
 struct cuts {
 	unsigned long scripts;
 	unsigned long left_out;		/* scripts that the rules are not made for */
-	unsigned long states;
+	unsigned long states[2];	/* with C, and with Rust */
 	unsigned long violations;
 	bool broken[2];			/* set for an implementation that has broken a rule */
 	bool loud;			/* print what a person needs to see that again */

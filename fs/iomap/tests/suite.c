@@ -166,8 +166,9 @@ KUNIT_ARRAY_PARAM_DESC(topic, topics, name);
 
 static void say_cuts(struct kunit *test, const struct cuts *cuts)
 {
-	kunit_info(test, "cuts: %lu writes, %lu left out, %lu states looked at, %lu violations",
-		   cuts->scripts, cuts->left_out, cuts->states, cuts->violations);
+	kunit_info(test, "cuts: %lu writes, %lu left out, %lu states of C and %lu of Rust looked at, %lu violations",
+		   cuts->scripts, cuts->left_out, cuts->states[IMPL_C],
+		   cuts->states[IMPL_RUST], cuts->violations);
 }
 
 static void named_cuts(struct kunit *test)
@@ -191,7 +192,8 @@ static void named_cuts(struct kunit *test)
 			kunit_info(test, "left out: \"%s\"", s->name);
 		all.scripts += cuts.scripts;
 		all.left_out += cuts.left_out;
-		all.states += cuts.states;
+		all.states[IMPL_C] += cuts.states[IMPL_C];
+		all.states[IMPL_RUST] += cuts.states[IMPL_RUST];
 		all.violations += s->breaks ? 0 : cuts.violations;
 	}
 	say_cuts(test, &all);
@@ -284,8 +286,8 @@ static void fuzz(struct kunit *test)
 			continue;
 		}
 		if (error) {
-			script_print(s);
 			KUNIT_FAIL(test, "the script of seed %lu got stuck (%d)", first + n, error);
+			script_print(s);
 			records_print(c_record, rust_record);
 			return;
 		}

@@ -5,13 +5,13 @@
 # differs, or that breaks a rule then, is made smaller and printed as it would be written in
 # fs/iomap/tests/scripts/.
 #
-# The last line is "N scripts, N failed, N states after power cuts"; the consoles are in
-# $CACHE/run/fuzz-N.
+# What failed is followed by the command that plays it again. The last line is "N scripts, N failed,
+# N states of C and N of Rust after power cuts"; the consoles are in $CACHE/run/fuzz-N.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail
 # In bash SECONDS is the time since the start.
-seconds=${FUZZ_SECONDS:-60} seed=${SEED:-}
+seconds=${FOR_SECONDS:-60} seed=${SEED:-}
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "SECONDS=$seconds is not a number of seconds"
 [ -z "$seed" ] || [[ $seed =~ ^[0-9]+$ ]] || die "SEED=$seed is not a number"
@@ -19,13 +19,15 @@ need_root "$@"
 seed=${seed:-$(($(date +%s) % 1000000 * 1000000000))}
 
 lock fuzz
-"$IOMAP_DIR/build.sh" um-kunit
+trap stop INT TERM HUP
+rm -rf "$CACHE"/run/fuzz-*
+"$IOMAP_DIR/build.sh" um-kunit </dev/null & wait_child
 mapfile -t cpus < <(processors)
+# A chunk of 20 s has a million seeds (fs/iomap/tests/suite.c), and no two guests have the same.
+guest_seeds=$(((seconds / 20 + 1) * 1000000))
 for i in "${!cpus[@]}"; do
-	# A chunk of 20 s has a million seeds (fs/iomap/tests/suite.c), and no two guests have the same.
-	first=$((seed + i * (seconds / 20 + 1) * 1000000))
+	first=$((seed + i * guest_seeds))
 	say "processor ${cpus[$i]}: scripts from seed $first on, for $seconds s"
-	rm -rf "$CACHE/run/fuzz-$i"
 	# The world of the scripts has one processor.
 	GUEST_PREFIX="taskset -c ${cpus[$i]}" GUEST_MEM=${GUEST_MEM:-1G} GUEST_CPUS=${GUEST_CPUS:-1} \
 		GUEST_APPEND="kunit.filter_glob=iomap_dio_fuzz kunit.timeout=600 iomap_dio_fuzz.seconds=$seconds iomap_dio_fuzz.seed=$first ${GUEST_APPEND:-}" \
@@ -39,31 +41,34 @@ played()
 		grep -oE "[0-9]+ $1" | awk '{ n += $1 } END { printf "%.0f\n", n }'
 }
 
-while sleep 20 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
-	say "$(played scripts,) scripts"
-done &
-progress=$!
+while kill -0 "${children[@]}" 2>/dev/null; do
+	progress "$(played scripts,) scripts"
+	sleep 1
+done
+progress_end
 wait_guests
-kill "$progress" 2>/dev/null || :
 
 failed=0
 for i in "${!cpus[@]}"; do
 	console=$CACHE/run/fuzz-$i/console.log
-	tr -d '\r' <"$console" |
-		sed -nE '/it is made smaller/,/ (differs|breaks a rule)$/p; /EXPECTATION FAILED/,/got stuck/p' |
-		sed 's/^\[ *[0-9.]*\] //'
+	# From what is said of a script to the result of its chunk.
+	tr -d '\r' <"$console" | sed -nE '/it is made smaller|EXPECTATION FAILED/,/ not ok /p' |
+		sed -E 's/^\[ *[0-9.]*\] //; s/.*the script of seed ([0-9]+) .*/&\nagain: make fuzz SEED=\1 SECONDS=20/'
 	n=$(ktap "fuzz-$i" | grep -c '^fail iomap_dio_fuzz/.*/from seed' || :)
 	failed=$((failed + n))
-	if [ "$(cat "$CACHE/run/fuzz-$i/guest-status")" != 0 ]; then
-		failed=$((failed + 1))
-	fi
+	line=$(sed -n 's/.*:\([0-9]*\): the kernel complains:$/\1/p' "$CACHE/run/fuzz-$i/splat")
 	cat "$CACHE/run/fuzz-$i/splat"
-	! grep -q 'the kernel complains:$' "$CACHE/run/fuzz-$i/splat" || failed=$((failed + 1))
+	if [ -n "$line" ] || [ "$(cat "$CACHE/run/fuzz-$i/guest-status")" != 0 ]; then
+		failed=$((failed + 1))
+		# It happened in the chunk after those with a result.
+		n=$(head -n "${line:--0}" "$console" | grep -acE ' ok [0-9]+ from seed ' || :)
+		echo "again: make fuzz SEED=$((seed + i * guest_seeds + n * 1000000)) SECONDS=20"
+	fi
 done
 n=$(played scripts,)
 # Nothing that was played is no success.
 [ "$n" -gt 0 ] || failed=$((failed + 1))
-echo "$n scripts, $failed failed, $(played 'states looked at') states after power cuts"
+echo "$n scripts, $failed failed, $(played 'states of C') states of C and $(played 'of Rust looked at') of Rust after power cuts"
 [ $failed -eq 0 ]
 exit
 }

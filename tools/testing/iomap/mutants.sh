@@ -8,6 +8,8 @@
 #   ONLY=name         only the mutants whose names match (a glob, or a part of the name); several
 #                     with spaces in between; "history": those of Documentation/rust/iomap-history.rst
 #   QUICK=1           every third of them
+#   SECONDS=n         begins none after so long; those of the history come first, all in an order drawn by
+#                     SEED= (another one each time)
 #   FUZZ_SCRIPTS=n    how many random scripts each kernel plays
 #   KSRC=             your own kernel tree
 #
@@ -19,14 +21,21 @@ set -euo pipefail
 # A tree and a build of their own, made from the copy: see common.sh.
 export IOMAP_OVERLAY=mutants
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+# In bash SECONDS is the time since the start.
+seconds=${FOR_SECONDS:-} seed=${SEED:-$(date +%s)} start=$SECONDS
+[[ ${seconds:-1} =~ ^[1-9][0-9]*$ ]] || die "SECONDS=$seconds is not a number of seconds"
+[[ $seed =~ ^[0-9]+$ ]] || die "SEED=$seed is not a number"
 need_root "$@"
+# To host/run.sh it is something else.
+unset SEED
 
 export GUEST_MEM=${GUEST_MEM:-1G} GUEST_IDLE=${GUEST_IDLE:-60}
 GUEST_APPEND="kunit.timeout=30 iomap_dio_fuzz.scripts=${FUZZ_SCRIPTS:-200} ${GUEST_APPEND:-}"
 
 read_only
-quick=()
-! is_on "${QUICK:-}" || quick=(--quick)
+options=()
+! is_on "${QUICK:-}" || options=(--quick)
+[ -z "$seconds" ] || options+=("--seed=$seed")
 
 "$IOMAP_DIR/root.sh"
 lock mutants
@@ -49,7 +58,7 @@ cp -r "$IOMAP_DIR/host" "$work/overlay/tools/testing/iomap/"
 cp -a "$IOMAP_DIR"/{catalogue,mutants,splat.sh,ktap.py,only.py} "$work/"
 
 mutants check >"$work/check" 2>&1 || die "tools/testing/iomap/mutants/: $(cat "$work/check")"
-mapfile -t names < <(mutants names "${quick[@]}" -- "${only[@]}")
+mapfile -t names < <(mutants names "${options[@]}" -- "${only[@]}")
 [ ${#names[@]} -gt 0 ] || die "ONLY=${ONLY:-} matches no mutant"
 
 # Boots the kernel, until it is done or until it is known to be wrong, and has mutants.py say what is
@@ -109,8 +118,8 @@ try_host()
 	esac
 }
 
-say "${#names[@]} mutants; first the code without any"
-if [[ ${names[0]} == "kernel "* || ${names[0]} == "cuts "* ]]; then
+say "${#names[@]} mutants${seconds:+, drawn by SEED=$seed}; first the code without any"
+if [[ " ${names[*]}" == *" kernel "* || " ${names[*]}" == *" cuts "* ]]; then
 	"$IOMAP_DIR/build.sh" um-kunit </dev/null & wait_child || die "the kernel does not build as it is"
 	began=$SECONDS
 	boot baseline >"$work/cases" 2>"$work/baseline" || die "$(cat "$work/baseline"); its console is $run/console.log"
@@ -124,8 +133,9 @@ for t in loom proptest shuttle; do
 	[ "$verdict" = survived ] || die "the $t tests fail as they are: ${verdict#* }"
 done
 
-i=0
+i=0 first=$SECONDS
 for m in "${names[@]}"; do
+	[ $i -eq 0 ] || [ -z "$seconds" ] || [ $((SECONDS - first)) -lt "$seconds" ] || break
 	i=$((i + 1)) began=$SECONDS tests=${m% *} name=${m#* }
 	mutants apply "$name"
 	case $tests in
@@ -143,7 +153,7 @@ about_run
 publish mutants
 status=0
 mutants report "/project/$results" \
-	"Linux $KERNEL_VERSION, $about_text, ${#names[@]} mutants in $((($(date +%s) - IOMAP_T0) / 60)) minutes." \
+	"Linux $KERNEL_VERSION, $about_text, $i of ${#names[@]} mutants in $(((SECONDS - start) / 60)) minutes." \
 	>"$work/report.txt" || status=$?
 [ -s "$PROJECT/$results/report.md" ] || die "there is no report; the results are in $work/results.jsonl"
 [ ! -e "$work/baseline.log" ] || cp "$work/baseline.log" "$PROJECT/$results/console.log"

@@ -3,7 +3,8 @@
 """The wrong edits of list.toml and history.toml: reads them, makes them, and judges what a kernel said of one.
 
   mutants.py check                         does each edit apply to the sources in pristine/?
-  mutants.py names [--quick] [PATTERN...]  those that match, in the order to run them: "TESTS NAME";
+  mutants.py names [--quick] [--seed N] [PATTERN...]
+                                           those that match, in the order to run them: "TESTS NAME";
                                            "history" are those of Documentation/rust/iomap-history.rst
   mutants.py apply NAME                    overlay/ is as pristine/, but for the edit
   mutants.py baseline CONSOLE STATUS KUNIT what the kernel without an edit has passed, in baseline.json
@@ -17,6 +18,7 @@
 
 import argparse
 import json
+import random
 import re
 import subprocess
 import sys
@@ -135,14 +137,18 @@ def check(mutants: Mutants, root: Path) -> list[str]:
 
 
 def select(mutants: Mutants, patterns: Sequence[str] = (), quick: bool = False,
-           history: Iterable[str] = ()) -> list[Mutant]:
+           history: Iterable[str] = (), seed: int | None = None) -> list[Mutant]:
     """What to run. The pattern "history" selects those in `history`.
 
     Edits of the kernel crate come last: each makes that crate be compiled again, and so does the
-    first one after it that leaves it alone.
+    first one after it that leaves it alone. With a seed, which is for who does not run them all, the order
+    is drawn, but for those in `history`, which come first.
     """
     some = [m for m in mutants.values() if matches(m.name, patterns)
             or ("history" in patterns and m.name in history)][::3 if quick else 1]
+    if seed is not None:
+        random.Random(seed).shuffle(some)
+        return sorted(some, key=lambda m: m.name not in history)
     return sorted(some, key=lambda m: (TESTS.index(m.tests), m.file.startswith("rust/")))
 
 
@@ -296,18 +302,19 @@ def report(mutants: Mutants, results: Iterable[Row], cases: list[str], out: Path
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.md").write_text(markdown(rows, cases, about, history))
     (out / "mutants.json").write_text(
-        json.dumps({"about": about, "baseline": cases, "mutants": rows}, indent=1) + "\n")
+        json.dumps({"about": about, "baseline": cases, "mutants": rows, "all": list(mutants),
+                    "history": [name for name in mutants if name in history]}, indent=1) + "\n")
     print("\n".join([*bad_ones(rows, history), last_line(rows)]))
     return bool(rows) and all(r["outcome"] in ("caught", "equivalent") for r in rows)
 
 
-COMMANDS = {"check": "", "names": "--quick patterns", "apply": "name", "baseline": "console status kunit",
+COMMANDS = {"check": "", "names": "--quick --seed patterns", "apply": "name", "baseline": "console status kunit",
             "judge": "console status kunit", "cuts": "console status kunit", "record": "name seconds verdict",
             "report": "out about"}
 # Of the arguments that are not a word.
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "--quick": {"action": "store_true"}, "patterns": {"nargs": "*"}, "console": {"type": Path}, "out": {"type": Path},
-    "status": {"type": int}, "seconds": {"type": int}}
+    "--quick": {"action": "store_true"}, "--seed": {"type": int}, "patterns": {"nargs": "*"}, "console": {"type": Path},
+    "out": {"type": Path}, "status": {"type": int}, "seconds": {"type": int}}
 BASELINE, RESULTS = Path("baseline.json"), Path("results.jsonl")
 
 
@@ -320,7 +327,7 @@ def run(args: argparse.Namespace) -> bool:
         print("\n".join(errors) or f"{len(mutants)} mutants apply")
         return not errors
     if args.command == "names":
-        some = select(mutants, args.patterns, args.quick, history)
+        some = select(mutants, args.patterns, args.quick, history, args.seed)
         print("".join(f"{m.tests} {m.name}\n" for m in some), end="")
         return bool(some)
     if args.command == "apply":

@@ -164,6 +164,10 @@ drop-b = ["D2 D1", "[-b-]{+c+}();"]
         self.assertEqual(names(["x"]), [])
         self.assertEqual(names(["history", "m3"], history=("m0", "m1")), ["m1", "m0", "m3"])
         self.assertEqual(names(["m3"], history=("m0", "m1")), ["m3"])
+        drawn = [names(history=("m3",), seed=seed) for seed in (*range(9), 0)]
+        self.assertEqual({order[0] for order in drawn}, {"m3"})
+        self.assertEqual(({*drawn[0]}, drawn[0]), ({*names()}, drawn[9]))
+        self.assertGreater(len({*map(tuple, drawn)}), 1)
 
 
 @unittest.skipUnless(os.path.isdir(KUNIT), f"no {KUNIT}")
