@@ -236,14 +236,16 @@ static bool zeroes_overlap(const struct script *s)
 	s64 mask = (1LL << (s->blkbits ?: 12)) - 1;
 	bool shorter = s->dio_flags & IOMAP_DIO_PARTIAL || s->absent || s->fault || s->fail ||
 		       s->fail2 || s->fail_alloc;
+	bool split = false;
 
 	if (s->op != OP_WRITE || s->dio_flags & IOMAP_DIO_FSBLOCK_ALIGNED)
 		return false;
 	for (unsigned int i = 0; i < s->maps; i++) {
 		const struct script_map *m = &s->map[i];
 
-		if ((m->type == MAP_UNWRITTEN || m->flags & IOMAP_F_NEW) &&
-		    (shorter || (m->len && (m->len | s->pos) & mask)))
+		/* This one or an earlier one ends within a block. */
+		split |= m->len && (m->len | s->pos) & mask;
+		if ((m->type == MAP_UNWRITTEN || m->flags & IOMAP_F_NEW) && (shorter || split))
 			return true;
 	}
 	return false;
