@@ -234,8 +234,10 @@ static bool may_be_encrypted(const struct script *s)
 static bool zeroes_overlap(const struct script *s)
 {
 	s64 mask = (1LL << (s->blkbits ?: 12)) - 1;
+	/* Also if a later part of the memory is not aligned. */
 	bool shorter = s->dio_flags & IOMAP_DIO_PARTIAL || s->absent || s->fault || s->fail ||
-		       s->fail2 || s->fail_alloc;
+		       s->fail2 || s->fail_alloc ||
+		       (s->skew | s->seg) & ((s->lbs ?: SECTOR_SIZE) - 1);
 	bool split = false;
 
 	if (s->op != OP_WRITE || s->dio_flags & IOMAP_DIO_FSBLOCK_ALIGNED)
