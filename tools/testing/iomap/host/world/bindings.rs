@@ -8,7 +8,10 @@
 //! What direct I/O calls for the first time has to be added here: until then, it does not compile.
 
 use crate::{engine::*, pin_init::zeroed, scenario::*};
-use std::{ffi::*, ptr::{null_mut, NonNull}};
+use std::{
+    ffi::*,
+    ptr::{null_mut, NonNull},
+};
 
 pub(crate) type loff_t = i64;
 pub(crate) type rw_hint = u32;
@@ -396,7 +399,10 @@ unsafe fn bio_endio(bio: *mut bio, from: Flight) {
         });
     }
     let mapping = &(*opened()).mapping;
-    let cached = mapping.i_pages.at.is_some_and(|at| at as u64 == case(Case::pos));
+    let cached = mapping
+        .i_pages
+        .at
+        .is_some_and(|at| at as u64 == case(Case::pos));
     facts(|f| f.cached_at_end = cached);
     let failed = (*bio).bi_status != 0;
     step("end", bio, (*bio).bi_status as usize);

@@ -364,7 +364,13 @@ unsafe fn poll(iocb: *mut kiocb) {
 unsafe fn submit(iocb: *mut kiocb) {
     let call: *mut Call = alloc_zeroed("call");
     let (iter, ops) = (&mut (*call).iter, &mut (*call).ops);
-    let (bvec, borrowed) = (bio_vec { bv_len: u32::MAX, bv_offset: 0 }, once_in(2));
+    let (bvec, borrowed) = (
+        bio_vec {
+            bv_len: u32::MAX,
+            bv_offset: 0,
+        },
+        once_in(2),
+    );
     let (entry, flags) = case(|c| {
         iter.iter_type = match c.user_memory {
             true => iter_type_ITER_UBUF,
