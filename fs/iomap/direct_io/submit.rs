@@ -269,7 +269,7 @@ fn decide_and_submit(
         }
     };
     if memory.len() == mark.left() {
-        // Lent to the bio.
+        // It was lent to the bio, and has not moved on.
         memory.advance(passed_end.unwrap_or(mark.left()));
     }
     complete::answer(ended, ctx)

@@ -48,7 +48,7 @@ flag_word! {
 
 /// Methods without a [`MaySleep`] argument work in any context.
 impl<T: ForeignOwnable> Kiocb<'_, T> {
-    /// Of how many pages at most [`Kiocb::has_cached_pages`] looks at each.
+    /// How many pages [`Kiocb::has_cached_pages`] looks for one by one.
     const MAX_LOOKED_AT: i64 = 16;
 
     /// The flags (`ki_flags`), as they are now: polling may be switched off on the way.
@@ -96,8 +96,8 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
 
     /// Whether the page cache has a page of the next `len` bytes (`filemap_range_has_page()`).
     ///
-    /// The answer for a range of more than [`Self::MAX_LOOKED_AT`] pages is whether the file has any
-    /// page: an interrupt must not look for long. A snapshot: pages may come and go at once.
+    /// The answer for a range of more than 16 pages is whether the file has any page: an interrupt
+    /// must not look for long. A snapshot: pages may come and go at once.
     #[doc(alias("filemap_range_has_page", "nrpages"))]
     #[inline]
     pub fn has_cached_pages(&self, len: usize) -> bool {
