@@ -89,9 +89,9 @@ fn begin_flags(dio: &Dio, iocb: &Iocb) -> BeginFlags {
 /// The bytes of a read up to the end of the file if it has passed that. The memory is moved to there
 /// before the request is answered, as callers such as splice rely on this.
 #[inline(always)]
-fn has_passed_end(dio: &Dio, pos: i64, end: i64) -> Option<usize> {
+fn has_passed_end(dio: &Dio, iocb: &Iocb, end: i64) -> Option<usize> {
     // CAST: A read begins before the end of the file.
-    (!dio.is_write() && end > dio.i_size).then(|| dio.i_size.wrapping_sub(pos) as usize)
+    (!dio.is_write() && end > dio.i_size).then(|| dio.i_size.wrapping_sub(iocb.ki_pos()) as usize)
 }
 
 /// Checks a request of `len` bytes, and prepares the page cache for it. Adds the completion `work`
@@ -253,7 +253,7 @@ fn decide_and_submit(
     };
     // CAST: The end of a request is a position.
     let end = iter.pos().wrapping_add(iter.remaining() as i64);
-    let passed_end = has_passed_end(&dio, flight.iocb().ki_pos(), end);
+    let passed_end = has_passed_end(&dio, flight.iocb(), end);
     if let Some(used) = passed_end {
         memory.rewind(mark, used);
     }
@@ -343,7 +343,7 @@ fn submit(
 ) -> Result<Unique<Dio>, Queued> {
     let begin = bios.memory().mark();
     let walked = plugged(|| mapping::walk(&mut bios, iter, first, ctx));
-    if let Some(used) = has_passed_end(bios.dio(), bios.iocb().ki_pos(), iter.pos()) {
+    if let Some(used) = has_passed_end(bios.dio(), bios.iocb(), iter.pos()) {
         bios.rewind(begin, used);
     }
 

@@ -20,10 +20,8 @@ use core::{
     cell::Cell,
     cmp::min,
     marker::PhantomData,
-    ptr::{
-        self,
-        NonNull, //
-    },
+    ptr::NonNull,
+    slice, //
 };
 
 /// The memory of a request (`struct iov_iter`): a write takes data from it, a read puts data into
@@ -190,24 +188,31 @@ impl<'a> IovIter<'a> {
     #[doc(alias = "bio_iov_bvec_aligned")]
     #[inline(always)]
     pub(crate) fn is_bvec_aligned(&self, mask: u32) -> bool {
+        // If nothing is left there need not be any segments.
         if !self.is_bvec() || self.is_empty() {
             return false;
         }
-        // SAFETY: The iterator is valid by the invariants, and there are segments for all that is left.
-        let (bvec, done) = unsafe {
+        // SAFETY: The iterator is valid by the invariants, and so are the segments of this kind.
+        let (segments, done) = unsafe {
             let raw = self.raw.as_ptr();
             let memory = (*raw).__bindgen_anon_1.__bindgen_anon_1.as_ref();
-            (&*memory.__bindgen_anon_1.bvec, (*raw).iov_offset)
+            // CAST: The types are of one size.
+            let nr_segs = (*raw).__bindgen_anon_2.nr_segs as usize;
+            let bvec = memory.__bindgen_anon_1.bvec;
+            (slice::from_raw_parts(bvec, nr_segs), (*raw).iov_offset)
+        };
+        let [first, ..] = segments else {
+            return false;
         };
         // CAST: Widening.
-        let (mask, at) = (mask as usize, (bvec.bv_offset as usize).wrapping_add(done));
+        let (mask, at) = (mask as usize, (first.bv_offset as usize).wrapping_add(done));
         if !cfg!(CONFIG_DEBUG_KERNEL) {
             return at & mask == 0;
         }
-        if self.len() <= (bvec.bv_len as usize).saturating_sub(done) {
+        if self.len() <= (first.bv_len as usize).saturating_sub(done) {
             return (at | self.len()) & mask == 0;
         }
-        are_aligned(bvec, done, self.len(), mask)
+        are_aligned(segments, done, self.len(), mask)
     }
 
     /// Remembers the position for [`IovIter::rewind`].
@@ -316,19 +321,24 @@ impl<'a> IovIter<'a> {
     }
 }
 
-/// Whether the segments from `bvec` on, of which `done` bytes are consumed and `left` bytes are left,
-/// have none of the bits of `mask` in their offsets and lengths.
-fn are_aligned(bvec: &bindings::bio_vec, mut done: usize, mut left: usize, mask: usize) -> bool {
-    let mut segment = ptr::from_ref(bvec);
+/// Whether the first `left` bytes of `segments`, of which `done` bytes are consumed, have none of the
+/// bits of `mask` in their offsets and lengths.
+fn are_aligned(
+    segments: &[bindings::bio_vec],
+    mut done: usize,
+    mut left: usize,
+    mask: usize,
+) -> bool {
     let mut bits = 0;
-    while left > 0 {
-        // SAFETY: Our caller has segments for all that is left.
-        let bvec = unsafe { &*segment };
+    for bvec in segments {
+        if left == 0 {
+            break;
+        }
         // CAST: Widening.
         let (offset, len) = (bvec.bv_offset as usize, bvec.bv_len as usize);
         let len = min(len.saturating_sub(done), left);
         bits |= offset.wrapping_add(done) | len;
-        (segment, done, left) = (segment.wrapping_add(1), 0, left.wrapping_sub(len));
+        (done, left) = (0, left.wrapping_sub(len));
     }
     bits & mask == 0
 }

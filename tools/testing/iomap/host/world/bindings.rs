@@ -71,7 +71,11 @@ structs! {
     iov_memory { bvec: *const bio_vec }
     iov_count { __bindgen_anon_1: iov_memory, count: usize }
     iov_union { __bindgen_anon_1: iov_count }
-    iov_iter { iter_type: u8, data_source: bool, iov_offset: usize, __bindgen_anon_1: iov_union }
+    iov_segments { nr_segs: c_ulong }
+    iov_iter {
+        iter_type: u8, data_source: bool, iov_offset: usize, __bindgen_anon_1: iov_union,
+        __bindgen_anon_2: iov_segments,
+    }
     kmem_cache_args { align: u32 }
     kmem_cache { size: u32 }
     blk_plug { nothing: u8 }

@@ -378,6 +378,7 @@ unsafe fn submit(iocb: *mut kiocb) {
             false => iter_type_ITER_KVEC,
         } as u8;
         iter.data_source = c.write;
+        iter.__bindgen_anon_2.nr_segs = 1;
         let memory = &mut iter.__bindgen_anon_1.__bindgen_anon_1;
         memory.count = c.bytes(c.maps.len()) as usize;
         memory.__bindgen_anon_1.bvec = &raw const bvec;
