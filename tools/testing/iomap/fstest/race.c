@@ -343,6 +343,64 @@ CASE(race_flip, "flip")
 	check_settled(false);
 }
 
+#define RT_RUNTIME "/proc/sys/kernel/sched_rt_runtime_us"
+#define FAIR_RUNTIME "/sys/kernel/debug/sched/fair_server/cpu0/runtime"
+
+static void share_processors(void)
+{
+	write_str(RT_RUNTIME, "950000");
+	write_str(FAIR_RUNTIME, "50000000");
+}
+
+/*
+ * Who polls for a completion may keep its processor, where the bio ends, to itself: the worker that
+ * converts the blocks runs elsewhere. There is nothing left here by which the scheduler lets it in
+ * once a second.
+ */
+CASE(busy_poller, "busy-poller")
+{
+	const u32 writes = 20, seconds = 10;
+	u8 *buf = xalloc(4096);
+	int fd = create("busy-poller", O_DIRECT);
+	io_context_t aio = NULL;
+	struct timespec begin, now;
+	u32 done = 0;
+	cpu_set_t cpus;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		skip("there is only one processor");
+	xfallocate(fd, 0, 0, writes * 4096);
+	OK(io_setup(1, &aio));
+	at_failure = share_processors;
+	CHECK(write_str(RT_RUNTIME, "-1"), "%s: %s", RT_RUNTIME, strerror(errno));
+	CHECK(write_str(FAIR_RUNTIME, "0"), "%s: %s", FAIR_RUNTIME, strerror(errno));
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	OK(sched_setaffinity(0, sizeof(cpus), &cpus));
+	OK(sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ 1 }));
+	OK(clock_gettime(CLOCK_MONOTONIC, &begin));
+	for (u32 i = 0; i < writes; i++) {
+		struct timespec none = { };
+		struct io_event event;
+		struct iocb iocb, *list = &iocb;
+
+		io_prep_pwrite(&iocb, fd, buf, 4096, i * 4096);
+		CHECK(io_submit(aio, 1, &list) == 1, "io_submit");
+		do {
+			clock_gettime(CLOCK_MONOTONIC, &now);
+		} while (!io_getevents(aio, 0, 1, &event, &none) &&
+			 now.tv_sec - begin.tv_sec < seconds);
+		if (now.tv_sec - begin.tv_sec >= seconds)
+			break;
+		done++;
+	}
+	OK(sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ }));
+	share_processors();
+	at_failure = NULL;
+	CHECK(done == writes, "%u of %u writes complete within %u seconds", done, writes, seconds);
+	io_destroy(aio);
+}
+
 /* Asynchronous writes to a file that is in the page cache complete through a work item. */
 CASE(cached_async, "cached-async")
 {

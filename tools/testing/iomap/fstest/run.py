@@ -65,7 +65,7 @@ COW = ["mix-sync", "mix-io_uring", "holes", "eof-reads", "append-*", "extend", "
 ATOMIC = ["atomic", "mix-io_uring", "holes", "which-impl", "remount", "fsck"]
 READS = ["read-only", "which-impl", "remount", "fsck"]
 # These fit one file system only: they run where they are named, and "*" does not mean them.
-SPECIAL = ["read-only", "zone-sequential", "zone-conventional"]
+SPECIAL = ["read-only", "zone-sequential", "zone-conventional", "busy-poller"]
 
 
 # How to make each file system, and how to check it; there is no checker of zonefs.
@@ -124,6 +124,8 @@ CONFIGS = [
     Config("ext4-encrypted", "ext4", "-b 4096 -O encrypt", only=SMOKE, options="test_dummy_encryption"),
     # Late completion by a timer, and a volatile cache with FUA
     xfs("xfs-timer", device="null-timer", only=SMOKE),
+    # So late that the submitter has left, also where it is slow
+    xfs("xfs-late", device="null-late", only=["busy-poller"]),
     xfs("xfs-alwayscow", only=COW, knob="/sys/fs/xfs/debug/always_cow"),
     xfs("xfs-zoned", "-r zoned=1", reflink=False, device="zoned", only=COW),
     # Both with a disk that writes atomically by itself
@@ -219,6 +221,7 @@ def make_tree(tree: str) -> None:
 NULL_BLK: dict[str, dict[str, int]] = {
     "null": {},
     "null-timer": {"irqmode": 2, "completion_nsec": 20000, "cache_size": 16},
+    "null-late": {"irqmode": 2, "completion_nsec": 5000000},
     "zoned": {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 6, "poll_queues": 0},
     "zones": {"size": 64, "zoned": 1, "zone_size": 4, "zone_nr_conv": 2, "poll_queues": 0},
 }
