@@ -19,4 +19,7 @@ int iomap_dio_rust_init(void);
 /* Warns, rate-limited, that a page was dirtied during direct I/O.  In C. */
 void iomap_dio_warn_collision(struct kiocb *iocb);
 
+/* Whether ->end_io may be called once for many writes.  In C. */
+bool iomap_dio_merges_end_io(const struct iomap_dio_ops *dops);
+
 #endif /* _IOMAP_DIRECT_IO_GLUE_H */

@@ -22,6 +22,7 @@
 //! * [`ops`]: the callbacks a file system hands in.
 //! * [`request`]: the memory of a request, and who owns it.
 //! * [`trace`]: the tracepoints of the direct I/O path.
+//! * [`worker`]: the requests that a worker completes, many at once.
 //!
 //! General parts lie where other subsystems look for them: bios, block devices and plugs in
 //! [`crate::block`], inodes and the fields of a kiocb in [`crate::fs`], the caller's memory in
@@ -113,3 +114,4 @@ pub mod request;
 #[cfg(CONFIG_RUST_IOMAP_KUNIT_TEST)]
 mod tests;
 pub mod trace;
+pub mod worker;

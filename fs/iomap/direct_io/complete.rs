@@ -4,7 +4,7 @@
 //!
 //! A bio may end in any context. When all bios of an asynchronous request have ended,
 //! [`Operations::done`] completes it at once or queues it on a work queue, which runs
-//! [`Operations::complete_work`]. The submitter completes what it waited for with [`answer`]. All of
+//! [`CompleteWork::complete_work`]. The submitter completes what it waited for with [`answer`]. All of
 //! them call [`complete`], which takes the steps of `iomap_dio_complete()` in their order.
 
 #![forbid(unsafe_code)]
@@ -37,7 +37,11 @@ use kernel::{
             Operations,
             Unique, //
         },
-        trace, //
+        trace,
+        worker::{
+            Batch,
+            CompleteWork, //
+        }, //
     },
     iov::IovIter,
     prelude::*,
@@ -55,6 +59,17 @@ enum By {
     /// Whoever has ended the last bio, in any context. The request has neither an error nor
     /// completion work.
     LastBio,
+}
+
+impl By {
+    /// Proof that the context may sleep, if it may.
+    #[inline(always)]
+    fn ctx(&self) -> Option<MaySleep> {
+        match *self {
+            By::Submitter(ctx) | By::Worker(ctx) | By::Ioend(ctx) => Some(ctx),
+            By::LastBio => None,
+        }
+    }
 }
 
 impl Operations for Dio {
@@ -92,11 +107,99 @@ impl Operations for Dio {
         let (iocb, ret) = complete_rare(request, By::Ioend(ctx));
         iocb.complete(ret);
     }
+}
 
+impl CompleteWork for Dio {
     #[doc(alias = "iomap_dio_complete_work")]
-    fn complete_work(request: Unique<Self>, ctx: MaySleep) {
+    fn complete_work(mut batch: Batch<Self>, ctx: MaySleep) {
+        let request = match batch.next() {
+            Some(request) if batch.is_empty() => request,
+            first => return complete_together(first, batch, ctx),
+        };
         let (iocb, ret) = complete_rare(request, By::Worker(ctx));
         iocb.complete(ret);
+    }
+}
+
+/// Completes the `next` request, and those in the batch.
+#[inline(never)]
+fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: MaySleep) {
+    let mut unstable = Unstable::new();
+    while let Some(mut request) = next {
+        batch.end_io_together(&mut request, end_io_of_a_write, ctx);
+        let result = request.result();
+        let ended = end_request(request, result, By::Worker(ctx));
+        if ended.owes_flush() {
+            if !unstable.takes(&ended) {
+                // `fsync()` may wait for who waits for the requests in the batch (`inode_dio_wait()`).
+                batch.punt();
+                unstable.flush(ctx);
+            }
+            unstable.add(ended);
+        } else {
+            let (iocb, ret) = ended.complete(Ok(()));
+            iocb.complete(ret);
+        }
+        next = batch.next();
+    }
+    unstable.flush(ctx);
+}
+
+/// What a worker tells the file system of a write that went well: its size in bytes, and its flags.
+fn end_io_of_a_write(request: &Unique<Dio>) -> Option<(isize, EndIoFlags)> {
+    let dio = request.dio();
+    let well = dio.is_write() && request.result().is_ok() && dio.size > 0;
+    well.then(|| (dio.size, dio.end_io_flags(request.pages())))
+}
+
+/// Writes that one flush makes stable, by position.
+struct Unstable {
+    writes: [Option<Ended>; Self::MOST],
+    len: usize,
+}
+
+impl Unstable {
+    /// The most writes, which are on the stack.
+    const MOST: usize = 16;
+
+    fn new() -> Self {
+        Self {
+            writes: [const { None }; Self::MOST],
+            len: 0,
+        }
+    }
+
+    /// Whether one flush can do for another write as well.
+    fn takes(&self, write: &Ended) -> bool {
+        match self.writes.get(self.len.wrapping_sub(1)) {
+            Some(Some(last)) => self.len < Self::MOST && write.shares_flush_with(last),
+            _ => true,
+        }
+    }
+
+    fn add(&mut self, write: Ended) {
+        if let Some(place) = self.writes.get_mut(self.len) {
+            *place = Some(write);
+            // OVERFLOW: A small number.
+            self.len = self.len.wrapping_add(1);
+        }
+    }
+
+    /// Makes the writes stable, and completes them.
+    fn flush(&mut self, ctx: MaySleep) {
+        let writes = self.writes.get_mut(..self.len).unwrap_or_default();
+        self.len = 0;
+        let (Some(Some(first)), Some(Some(last))) = (writes.first(), writes.last()) else {
+            return;
+        };
+        // OVERFLOW: The first one begins before the last one ends.
+        // CAST: No more than a few requests, or nothing in between is cached.
+        let written = last.iocb.ki_pos().wrapping_sub(first.start()) as isize;
+        let flushed = last.iocb.sync_written(written, ctx);
+        for write in writes.iter_mut().filter_map(Option::take) {
+            let (iocb, ret) = write.complete(flushed);
+            iocb.complete(ret);
+        }
     }
 }
 
@@ -159,12 +262,19 @@ fn complete_rare(request: Unique<Dio>, by: By) -> (DoneIocb, isize) {
     complete_request(request, result, by)
 }
 
-/// Completes a request, and frees it.
+/// [`complete`], which frees the request.
 #[inline(always)]
 fn complete_request(request: Unique<Dio>, result: Result, by: By) -> (DoneIocb, isize) {
+    let ctx = by.ctx();
+    end_request(request, result, by).flush_and_complete(ctx)
+}
+
+/// [`end`], which frees the request.
+#[inline(always)]
+fn end_request(request: Unique<Dio>, result: Result, by: By) -> Ended {
     let (iocb, dio) = request.into_parts();
     let told = || (dio.pages(), dio.at_ioend());
-    complete(iocb, &dio, result, by, told)
+    end(iocb, &dio, result, by, told)
 }
 
 /// Completes a simple read, whose bio was put.
@@ -186,17 +296,26 @@ fn complete_simple(
 #[doc(alias = "iomap_dio_complete")]
 #[inline(always)]
 fn complete(
-    mut iocb: BusyIocb<DioOps>,
+    iocb: BusyIocb<DioOps>,
     dio: &Dio,
     result: Result,
     by: By,
     told: impl FnOnce() -> (Pages, bool),
 ) -> (DoneIocb, isize) {
-    let (ctx, invalidate) = match by {
-        By::Submitter(ctx) | By::Worker(ctx) => (Some(ctx), true),
-        By::Ioend(ctx) => (Some(ctx), false),
-        By::LastBio => (None, false),
-    };
+    let ctx = by.ctx();
+    end(iocb, dio, result, by, told).flush_and_complete(ctx)
+}
+
+/// The part of [`complete`] up to `inode_dio_end()`.
+#[inline(always)]
+fn end(
+    mut iocb: BusyIocb<DioOps>,
+    dio: &Dio,
+    result: Result,
+    by: By,
+    told: impl FnOnce() -> (Pages, bool),
+) -> Ended {
+    let (ctx, invalidate) = (by.ctx(), matches!(by, By::Submitter(_) | By::Worker(_)));
     if !matches!(by, By::Submitter(_)) {
         // The bio is freed. A poller that has read its address already finds a bio there (the slab is
         // `SLAB_TYPESAFE_BY_RCU`); clear the address for later pollers.
@@ -221,7 +340,7 @@ fn complete(
             flags
         }
     });
-    let mut ret = match fs_error {
+    let ret = match fs_error {
         0 if clamped => decide::clamp_read(pos, size, dio.i_size),
         0 => size,
         // CAST: An errno fits.
@@ -242,26 +361,77 @@ fn complete(
         }
     }
 
-    // The flush must come after `inode_dio_end()`: `fsync()` may need `i_rwsem`, and its holder may
-    // be waiting in `inode_dio_wait()`.
     let mut iocb = iocb.end_dio();
     if ret > 0 {
         // CAST: `isize` is at most 64 bits wide.
         iocb.advance_pos(ret as i64);
-        if let (true, Some(ctx)) = (sync, ctx) {
-            ret = match iocb.sync_written(ret, ctx) {
-                Ok(ret) => ret,
-                // CAST: An errno fits.
-                Err(error) => error.to_errno() as isize,
-            };
-        }
-        if ret > 0 {
-            // OVERFLOW: Both are parts of one request, which is at most `isize::MAX`.
-            ret = ret.wrapping_add(dio.done_before as isize);
-        }
     }
-    trace::complete(&iocb, error, ret);
-    (iocb, ret)
+    Ended {
+        iocb,
+        ret,
+        error,
+        sync,
+        done_before: dio.done_before,
+    }
+}
+
+/// A request that no longer counts in `i_dio_count`.
+///
+/// The flush comes only now: `fsync()` may need `i_rwsem`, and its holder may be waiting in
+/// `inode_dio_wait()`.
+struct Ended {
+    iocb: DoneIocb,
+    /// Bytes before the position, or an errno.
+    ret: isize,
+    /// The error of the bios.
+    error: c_int,
+    /// The bytes have to be stable.
+    sync: bool,
+    done_before: usize,
+}
+
+impl Ended {
+    #[inline(always)]
+    fn owes_flush(&self) -> bool {
+        self.sync && self.ret > 0
+    }
+
+    /// Where it began in the file, in bytes.
+    fn start(&self) -> i64 {
+        // CAST: `isize` is at most 64 bits wide.
+        self.iocb.ki_pos().wrapping_sub(self.ret as i64)
+    }
+
+    /// Whether one flush can do for `before` and for this. It writes back what is cached in between.
+    fn shares_flush_with(&self, before: &Self) -> bool {
+        let gap = self.start().wrapping_sub(before.iocb.ki_pos());
+        (gap == 0 || gap > 0 && !self.iocb.has_any_cached_page())
+            && self.iocb.syncs_as(&before.iocb)
+    }
+
+    /// Flushes if it must, and goes on with [`Ended::complete`].
+    #[inline(always)]
+    fn flush_and_complete(self, ctx: Option<MaySleep>) -> (DoneIocb, isize) {
+        let flushed = match ctx {
+            Some(ctx) if self.owes_flush() => self.iocb.sync_written(self.ret, ctx),
+            _ => Ok(()),
+        };
+        self.complete(flushed)
+    }
+
+    /// Returns the kiocb, and what its caller gets.
+    #[inline(always)]
+    fn complete(self, flushed: Result) -> (DoneIocb, isize) {
+        let ret = match flushed {
+            // OVERFLOW: Both are parts of one request, which is at most `isize::MAX`.
+            Ok(()) if self.ret > 0 => self.ret.wrapping_add(self.done_before as isize),
+            Ok(()) => self.ret,
+            // CAST: An errno fits.
+            Err(error) => error.to_errno() as isize,
+        };
+        trace::complete(&self.iocb, self.error, ret);
+        (self.iocb, ret)
+    }
 }
 
 impl GivenAway for SimpleRead {

@@ -150,6 +150,17 @@ impl Inode {
         }
     }
 
+    /// The list beside that queue for requests of this inode, and of others, that no worker has taken yet
+    /// (`s_dio_done_lists`), or NULL if the super block has none.
+    ///
+    /// It stays as long as the super block.
+    #[doc(alias = "s_dio_done_lists")]
+    #[inline]
+    pub(crate) fn dio_done_list(&self) -> *mut bindings::llist_head {
+        // SAFETY: The inode is valid, and pins the super block.
+        unsafe { bindings::inode_dio_done_list(self.as_raw()) }
+    }
+
     /// Creates the queue behind [`Inode::dio_done_wq`] unless there is one
     /// (`sb_init_dio_done_wq()`).
     ///

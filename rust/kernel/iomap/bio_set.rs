@@ -58,6 +58,7 @@ use super::{
         Operations,
         Unique, //
     },
+    worker::CompleteWork,
 };
 use crate::{
     alloc::flags::{
@@ -88,7 +89,7 @@ use core::marker::PhantomData;
 /// A request that can be given away with its bio: what is kept of it.
 pub trait GivenAway: Send + Sized + 'static {
     /// The kind of request that it becomes if it fails.
-    type Failed: Operations;
+    type Failed: CompleteWork;
 
     /// The request is over and went well; its bio is gone. This completes it.
     ///
@@ -331,7 +332,7 @@ impl<T: Operations, O> Unsubmitted<T, O> {
 
 impl<T: Operations> Unsubmitted<T, ()> {
     /// Submits the bio and gives the request away. [`GivenAway::went_well`] or, after an error,
-    /// [`Operations::complete_work`] goes on with it, perhaps before this returns.
+    /// [`CompleteWork::complete_work`] goes on with it, perhaps before this returns.
     ///
     /// Sleeps on page locks, and until the driver has a free tag. Waits for the bio if the kiocb is
     /// synchronous, because nobody could complete that, and returns it with the result.

@@ -47,6 +47,11 @@
 //! Each step is fully ordered; a look that finds the step of the other is an acquire.
 //! None of this sleeps or takes a lock, so it works in any context.
 //!
+//! # Many requests for one worker
+//!
+//! [`Llist`] collects requests that have to be completed in process context. The first one on the list
+//! leads: it queues its work item, which takes the list.
+//!
 //! # Sleeping and waking
 //!
 //! A task that waits sleeps in [`sleep_until`]; the bio that owns the request meanwhile returns it
@@ -325,6 +330,43 @@ impl Handshake {
     pub(super) fn hand_back(&self) {
         // ORDERING: Pairs with the acquire in `has_ended`.
         self.0.store(ENDED, Release);
+    }
+}
+
+/// A list that grows by one and is taken as a whole (`struct llist_head`).
+///
+/// Who adds the first element leads: it alone may take the list, once, with whatever was added since.
+/// Until then the list does not become empty, so nobody else leads.
+#[repr(transparent)]
+pub(super) struct Llist(Atomic<*mut c_void>);
+
+impl Llist {
+    /// Adds `element` in front of the one that was added last, which `link` gets, or NULL. Returns
+    /// whether the list was empty, so that the caller leads.
+    ///
+    /// Otherwise the element belongs to who leads, and may be gone when this returns.
+    #[doc(alias = "llist_add")]
+    #[inline]
+    pub(super) fn add(&self, element: *mut c_void, link: impl Fn(*mut c_void)) -> bool {
+        // ORDERING: None needed: only the address is used.
+        let mut first = self.0.load(Relaxed);
+        loop {
+            link(first);
+            // ORDERING: Full: publishes the element, and the link, to who takes it.
+            match self.0.cmpxchg(first, element, Full) {
+                Ok(_) => return first.is_null(),
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Takes all elements. Returns the one that was added last.
+    #[doc(alias = "llist_del_all")]
+    #[inline]
+    pub(super) fn del_all(&self) -> *mut c_void {
+        // ORDERING: Pairs with the `cmpxchg()` of each element: the later ones continue its release
+        // sequence.
+        self.0.xchg(ptr::null_mut(), Full)
     }
 }
 

@@ -79,6 +79,7 @@ use super::{
 };
 use crate::{
     bindings,
+    error::to_result,
     fs::{
         IocbFlags,
         Kiocb, //
@@ -281,6 +282,32 @@ impl BusyIocb<DioOps> {
         (self.untold(), ret)
     }
 
+    /// The callbacks, if they may be told of this request and of others at once.
+    #[inline]
+    pub(super) fn ops_to_merge(&self) -> Option<DioOps> {
+        (self.ops.merges_end_io() && !self.flags().has(IocbFlags::ATOMIC)).then_some(self.ops)
+    }
+
+    /// As [`BusyIocb::end_io`], of `size` bytes that this request and others that follow it have written
+    /// without error.
+    ///
+    /// If it fails, [`BusyIocb::end_io`] comes after it; otherwise [`BusyIocb::assume_told`].
+    pub(super) fn end_io_together(&self, size: isize, flags: EndIoFlags) -> c_int {
+        // SAFETY: By the invariants the kiocb is valid. Such callbacks may be told again.
+        unsafe { self.ops.end_io(self.as_raw(), size, 0, || flags) }
+    }
+
+    /// Does not tell the file system again.
+    ///
+    /// # Safety
+    ///
+    /// [`BusyIocb::end_io_together`] must have told it of this request, and succeeded.
+    #[inline]
+    pub(super) unsafe fn assume_told(&mut self) {
+        // INVARIANT: There are no callbacks any more.
+        self.ops = DioOps::none();
+    }
+
     /// Goes on without telling the file system: no bio was submitted.
     #[inline]
     fn untold(self) -> BusyIocb<()> {
@@ -388,18 +415,23 @@ impl DoneIocb {
 
     /// Makes the last `written` bytes before the position stable (`generic_write_sync()`).
     ///
-    /// Returns `written`, or the error of the flush. `fsync()` may take the inode lock, whose
-    /// holder may wait for `i_dio_count`; this is possible only now that the request no longer
-    /// counts.
+    /// Fails with the error of the flush. `fsync()` may take the inode lock, whose holder may wait for
+    /// `i_dio_count`; this is possible only now that the request no longer counts.
     #[doc(alias = "generic_write_sync")]
-    pub fn sync_written(&self, written: isize, _ctx: MaySleep) -> Result<isize> {
+    pub fn sync_written(&self, written: isize, _ctx: MaySleep) -> Result {
         // SAFETY: The kiocb and its file are valid, and the context may sleep.
         let ret = unsafe { bindings::generic_write_sync(self.as_raw(), written) };
-        if ret < 0 {
-            // CAST: A negative result is an errno.
-            return Err(Error::from_errno(ret as c_int));
-        }
-        Ok(ret)
+        // CAST: A negative result is an errno.
+        to_result(core::cmp::min(ret, 0) as c_int)
+    }
+
+    /// Whether [`DoneIocb::sync_written`] differs in nothing but the range: both are of one open file,
+    /// which knows what errors of the page cache it was told of, and want the same metadata to be stable.
+    pub fn syncs_as(&self, other: &Self) -> bool {
+        // SAFETY: Both kiocbs are valid.
+        let files = unsafe { ((*self.as_raw()).ki_filp, (*other.as_raw()).ki_filp) };
+        files.0 == files.1
+            && self.flags().has(IocbFlags::SYNC) == other.flags().has(IocbFlags::SYNC)
     }
 
     /// Calls `ki_complete()` with `result`: bytes, or a negative errno.

@@ -148,7 +148,7 @@ impl<'a> MapOps<'a> {
 ///
 /// If there are callbacks, they are valid until the request that they belong to is over.
 #[doc(alias = "iomap_dio_ops")]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct DioOps(Option<NonNull<bindings::iomap_dio_ops>>);
 
 // SAFETY: The callbacks are constant and may be called from any thread.
@@ -185,6 +185,16 @@ impl DioOps {
     #[inline]
     pub(super) fn bio_set(&self) -> Option<NonNull<bindings::bio_set>> {
         self.get().and_then(|ops| NonNull::new(ops.bio_set))
+    }
+
+    /// Whether `->end_io` may be called once for writes that follow each other in the file, and again for
+    /// each of them if that fails (`IOMAP_DIO_MERGE_END_IO`).
+    #[doc(alias = "IOMAP_DIO_MERGE_END_IO")]
+    #[inline]
+    pub(super) fn merges_end_io(&self) -> bool {
+        // SAFETY: The callbacks are valid.
+        self.0
+            .is_some_and(|ops| unsafe { bindings::iomap_dio_merges_end_io(ops.as_ptr()) })
     }
 
     /// The callback that submits bios in place of the block layer, if there is one.

@@ -67,7 +67,7 @@
 //! them.
 //!
 //! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]) to
-//! the work queue of the super block, whose worker runs [`Operations::complete_work`]. A request that
+//! the work queue of the super block, whose worker runs [`CompleteWork::complete_work`]. A request that
 //! its submission gets back is in process context already.
 //!
 //! # Defining a kind of request
@@ -78,6 +78,7 @@
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 //!
+//! [`CompleteWork::complete_work`]: super::worker::CompleteWork::complete_work
 //! [`Exported`]: super::bio::Exported
 
 use super::{
@@ -108,13 +109,11 @@ use crate::{
         Pages, //
     },
     error::to_result,
-    fs::inode::Inode,
     iov::{
         IovIter,
         Mark, //
     },
     prelude::*,
-    static_lock_class,
     sync::{
         atomic::{
             Atomic,
@@ -123,11 +122,7 @@ use crate::{
         rcu, //
     },
     task::MaySleep,
-    types::Opaque,
-    workqueue::{
-        self,
-        RawWorkItem, //
-    },
+    types::Opaque, //
 };
 use core::{
     cell::{
@@ -150,8 +145,8 @@ use core::{
 /// The description of a request, and what is done when its bios have ended.
 ///
 /// For each request that was left to its bios the kernel calls exactly one of [`Operations::done`]
-/// and [`Operations::done_at_ioend`], and after [`Unique::punt`] also [`Operations::complete_work`].
-/// They own the request and have to complete it. A submission that waits, or that leaves a request
+/// and [`Operations::done_at_ioend`]. They own the request and have to complete it, or to leave that to
+/// a worker ([`Unique::punt`]). A submission that waits, or that leaves a request
 /// whose bios have all ended, completes it itself; none is called then.
 pub trait Operations: Sized + Send + 'static {
     /// The cache that the memory of such requests comes from.
@@ -163,9 +158,6 @@ pub trait Operations: Sized + Send + 'static {
 
     /// The last bio of the request has ended, in a worker for ioends, which may sleep.
     fn done_at_ioend(request: Unique<Self>, ctx: MaySleep);
-
-    /// The request runs on the work queue that it was punted to.
-    fn complete_work(request: Unique<Self>, ctx: MaySleep);
 }
 
 /// Memory for requests of one kind (`struct kmem_cache`).
@@ -254,8 +246,10 @@ const MARK: usize = bindings::IOMAP_DIO_RUST_MARK as usize;
 pub(super) struct Head<T: Operations> {
     #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
     mark: usize,
-    /// Initialised when the request is punted, which few are.
-    work: Opaque<bindings::work_struct>,
+    /// The next one for the same worker. Initialised when the request is punted, which few are.
+    pub(super) next: *mut Self,
+    /// As above.
+    pub(super) work: Opaque<bindings::work_struct>,
     /// Where this is. Written when nothing but a pointer at the request is kept.
     home: MaybeUninit<Home>,
     /// What happens to the caller's pages.
@@ -281,9 +275,9 @@ pub(super) enum Home {
 /// The end of the front pad of a bio.
 ///
 /// ```text
-///       | work | pages | kiocb | description | handshake | bio ...
-///  ^                                                     ^
-///  FRONT_PAD bytes before the bio                        begins a cache line
+///       | next | work | pages | kiocb | description | handshake | bio ...
+///  ^                                                            ^
+///  FRONT_PAD bytes before the bio                               begins a cache line
 /// ```
 ///
 /// The fields that every request uses come last, so that they share no cache line with the others.
@@ -811,6 +805,27 @@ impl<T: Operations> Unique<T> {
         Shared(self.head.cast())
     }
 
+    /// The kiocb.
+    #[inline]
+    pub(super) fn iocb(&self) -> &BusyIocb<DioOps> {
+        // SAFETY: By the invariants the request is initialised and ours alone.
+        unsafe { &self.head.as_ref().left.assume_init_ref().0 }
+    }
+
+    /// The description.
+    #[inline]
+    pub fn dio(&self) -> &T {
+        // SAFETY: As above.
+        unsafe { &self.head.as_ref().left.assume_init_ref().1 }
+    }
+
+    /// What has happened to the caller's pages.
+    #[inline]
+    pub fn pages(&self) -> Pages {
+        // SAFETY: As above.
+        unsafe { self.head.as_ref().pages }
+    }
+
     /// The kiocb, and the description.
     #[inline(always)]
     pub fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut T) {
@@ -841,20 +856,19 @@ impl<T: Operations> Unique<T> {
         (iocb, over)
     }
 
-    /// Lets [`Operations::complete_work`] go on with the request on the queue of the super block, or
-    /// on the system's queue if there is none.
-    ///
-    /// Any context. The request no longer counts as one at the end of an ioend.
-    #[doc(alias = "queue_work")]
-    #[cold]
-    pub fn punt(mut self) {
+    /// No longer counts as a request that ended at the end of an ioend.
+    #[inline]
+    pub(super) fn leave_ioend(&self) {
         if let Home::Own = self.home {
             self.shared().at_ioend.store(false, Relaxed);
         }
-        // SAFETY: The request, which is not over before it is queued, keeps the file open.
-        let inode = unsafe { Inode::from_raw(self.parts().0.inode().as_raw()) };
-        let queue = inode.dio_done_wq();
-        queue.unwrap_or(workqueue::system()).enqueue(Punted(self));
+    }
+
+    /// Where the link to the next one for the same worker is.
+    #[inline]
+    pub(super) fn link(&self) -> *mut *mut Head<T> {
+        // SAFETY: The request is there.
+        unsafe { &raw mut (*self.head.as_ptr()).next }
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
@@ -952,60 +966,4 @@ impl<T: Operations> Drop for Over<T> {
             }
         }
     }
-}
-
-/// A request on its way to a work queue.
-struct Punted<T: Operations>(Unique<T>);
-
-/// The name of the lock class of the work items.
-///
-/// Lockdep tells classes apart by the address of their name, of which a literal in a generic
-/// function has one in each crate.
-static WORK_NAME: &CStr = c"iomap_dio";
-
-// SAFETY: The `work_struct` is part of the request, which `__enqueue` gives up and which stays as
-// it is until the work function takes it back.
-unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
-    type EnqueueOutput = ();
-
-    unsafe fn __enqueue<F>(self, queue_work_on: F)
-    where
-        F: FnOnce(*mut bindings::work_struct) -> bool,
-    {
-        let head: *mut Head<T> = self.0.into_raw().cast();
-        // SAFETY: The request is there, and nobody else refers to it. The lock class is static.
-        let work = unsafe {
-            let work = (*head).work.get();
-            bindings::init_work_with_key(
-                work,
-                Some(run::<T>),
-                false,
-                WORK_NAME.as_char_ptr(),
-                static_lock_class!().as_ptr(),
-            );
-            work
-        };
-        // A work item that was initialised just now is not queued anywhere, so this succeeds.
-        queue_work_on(work);
-    }
-}
-
-/// Goes on with a request on a work queue, in process context.
-///
-/// # Safety
-///
-/// `work` must be the field of a request that was given up in `__enqueue`.
-#[doc(alias = "work_func_t")]
-unsafe extern "C" fn run<T: Operations>(work: *mut bindings::work_struct) {
-    let work = Opaque::cast_from(work);
-    // SAFETY: The work item is the field of a request that `__enqueue` gave up. A worker is in process
-    // context.
-    let (request, ctx) = unsafe {
-        let head = crate::container_of!(work, Head<T>, work);
-        (
-            Unique::<T>::from_raw(head.cast_mut().cast()),
-            MaySleep::assume(),
-        )
-    };
-    T::complete_work(request, ctx);
 }

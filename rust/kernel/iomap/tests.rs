@@ -34,6 +34,10 @@ use super::{
         Submitter,
         Unique, //
     },
+    worker::{
+        Batch,
+        CompleteWork, //
+    },
 };
 use crate::{
     bindings,
@@ -90,10 +94,14 @@ impl Operations for Probe {
     fn done_at_ioend(request: Unique<Self>, _ctx: MaySleep) {
         request.punt();
     }
+}
 
-    fn complete_work(request: Unique<Self>, _ctx: MaySleep) {
-        // SAFETY: The test that punts a request waits for this.
-        unsafe { (*over(request).done).complete_all() };
+impl CompleteWork for Probe {
+    fn complete_work(mut batch: Batch<Self>, _ctx: MaySleep) {
+        while let Some(request) = batch.next() {
+            // SAFETY: The test that punts a request waits for this.
+            unsafe { (*over(request).done).complete_all() };
+        }
     }
 }
 

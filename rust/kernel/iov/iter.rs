@@ -196,8 +196,7 @@ impl<'a> IovIter<'a> {
         let (segments, done) = unsafe {
             let raw = self.raw.as_ptr();
             let memory = (*raw).__bindgen_anon_1.__bindgen_anon_1.as_ref();
-            // CAST: The types are of one size.
-            let nr_segs = (*raw).__bindgen_anon_2.nr_segs as usize;
+            let nr_segs = (*raw).__bindgen_anon_2.nr_segs;
             let bvec = memory.__bindgen_anon_1.bvec;
             (slice::from_raw_parts(bvec, nr_segs), (*raw).iov_offset)
         };

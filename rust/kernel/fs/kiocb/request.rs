@@ -105,8 +105,9 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     }
 
     /// Whether the file has any page in the page cache (`nrpages`).
+    #[doc(alias = "nrpages")]
     #[inline(always)]
-    fn has_any_cached_page(&self) -> bool {
+    pub fn has_any_cached_page(&self) -> bool {
         // SAFETY: The file is open, so its mapping is valid; the count is a machine word.
         unsafe {
             let pages = &raw mut (*(*(*self.as_raw()).ki_filp).f_mapping).nrpages;

@@ -33,10 +33,6 @@ impl Operations for Wide {
     fn done_at_ioend(request: Unique<Self>, _ctx: MaySleep) {
         drop(request);
     }
-
-    fn complete_work(request: Unique<Self>, _ctx: MaySleep) {
-        drop(request);
-    }
 }
 
 /// The front pad would not be aligned.

@@ -17,8 +17,10 @@ use crate::{
         AtHandshake,
         AtSeal,
         Handshake,
+        Llist,
         Protocol, //
     },
+    sync::atomic::Atomic,
     task::Task, //
 };
 use loom::{
@@ -438,6 +440,62 @@ fn handshakes() {
     let waits = [Wait::No, Wait::Looks, Wait::Sleeps];
     let cases = waits.map(|wait| [false, true].map(|within| (wait, within)));
     explore(cases.into_iter().flatten(), Single::model);
+}
+
+/// Requests that are punted on several processors, with the same calls to [`Llist`] as in `worker.rs`.
+struct Punted {
+    /// In memory of C, as the super block has it.
+    list: Atomic<*mut c_void>,
+    /// What the end of its bio has done with each, and the name of the one before.
+    requests: [Observed<(bool, usize)>; BIOS],
+    completed: AtomicUsize,
+}
+
+impl Punted {
+    fn model(requests: usize) {
+        let punted = Arc::new(Self {
+            list: Atomic::new(ptr::null_mut()),
+            requests: Default::default(),
+            completed: AtomicUsize::new(0),
+        });
+        let threads: Vec<_> = (1..=requests)
+            .map(|name| {
+                let punted = punted.clone();
+                thread::spawn(move || punted.punt(name))
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let completed = punted.completed.load(Ordering::Relaxed);
+        assert_eq!(completed, requests, "left on the list");
+    }
+
+    /// Punts a request. The work item of a leader runs at once, on the same processor: this orders least.
+    fn punt(&self, name: usize) {
+        let request = &self.requests[name - 1];
+        request.access(|request| request.0 = true);
+        let link = |next: *mut c_void| request.access(|request| request.1 = next.addr());
+        // SAFETY: The list is nothing but this.
+        let list = unsafe { &*(&raw const self.list).cast::<Llist>() };
+        if !list.add(ptr::without_provenance_mut(name), link) {
+            return;
+        }
+        let mut next = list.del_all().addr();
+        while next != 0 {
+            next = self.requests[next - 1].access(|(ended, next)| {
+                assert!(std::mem::take(ended), "completed twice, or before it ended");
+                *next
+            });
+            self.completed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Each request is taken from the list once, by a worker that sees what was done with it.
+#[test]
+fn lists() {
+    explore(1..=BIOS, Punted::model);
 }
 
 /// A wait alone, for another thread, which perhaps wakes the task for another reason before.

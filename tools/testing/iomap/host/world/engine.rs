@@ -49,6 +49,8 @@ pub(crate) struct Object {
     pub(crate) live: bool,
     /// If it is a bio.
     pub(crate) flight: Flight,
+    /// For which request it was allocated.
+    pub(crate) request: usize,
 }
 
 impl Object {
@@ -63,6 +65,8 @@ impl Object {
 #[derive(Default)]
 struct Context {
     name: &'static str,
+    /// The request that it does something for.
+    request: usize,
     /// Interrupts and sections that may not sleep.
     atomic: u32,
     task: Option<(*mut task_struct, Thread)>,
@@ -90,8 +94,7 @@ pub(crate) struct World {
     /// The points at which the current thread gets the lowest priority.
     changes: Vec<u64>,
     at: u64,
-    pub(crate) case: Case,
-    pub(crate) facts: Facts,
+    pub(crate) requests: Vec<(Case, Facts)>,
 }
 
 std::thread_local! {
@@ -124,10 +127,18 @@ pub(crate) fn spin() {
     point();
 }
 
-/// Notes what the current thread does, for who reads of a failure.
+/// Notes what the current thread does, for who reads of a failure. Who does something with a kiocb turns
+/// to its request.
 pub(crate) fn step<T: ?Sized>(what: &'static str, object: *const T, value: usize) {
-    let me = me();
-    world(|w| w.steps.push((me, what, object.cast::<u8>().addr(), value)));
+    let (me, at) = (me(), object.cast::<u8>().addr());
+    let request = world(|w| {
+        w.steps.push((me, what, at, value));
+        let object = w.objects.get(at.wrapping_sub(w.memory) / PAGE);
+        object.filter(|o| o.what == "kiocb").map(|o| o.request)
+    });
+    if let Some(request) = request {
+        turn_to(request);
+    }
 }
 
 /// A value of at most a word, for a step.
@@ -174,16 +185,26 @@ pub(crate) fn by() -> &'static str {
     context(|c| c.name)
 }
 
-/// Starts a thread in process context.
+/// The request that the current thread does something for.
+pub(crate) fn request() -> usize {
+    context(|c| c.request)
+}
+
+/// The current thread does something for another request.
+pub(crate) fn turn_to(request: usize) {
+    context(|c| c.request = request);
+}
+
+/// Starts a thread in process context, for the same request.
 pub(crate) fn spawn(name: &'static str, f: impl FnOnce() + 'static) {
     struct Sent<F>(F);
     // SAFETY: All threads of a schedule are one thread of the host.
     unsafe impl<F> Send for Sent<F> {}
 
-    let f = Sent(f);
+    let (f, request) = (Sent(f), request());
     let thread = thread::spawn(move || {
         let f = f;
-        context(|c| c.name = name);
+        context(|c| (c.name, c.request) = (name, request));
         (f.0)();
         if let Some((task, _)) = context(|c| c.task.take()) {
             // SAFETY: The task is there until it is freed.
@@ -237,10 +258,16 @@ pub(crate) fn unpark(task: *mut task_struct) {
 /// Allocates an object, of which nothing is initialised.
 pub(crate) fn alloc(what: &'static str, size: usize) -> *mut u8 {
     assert!(size <= PAGE);
+    let request = request();
     let memory = world(|w| {
         assert!(w.objects.len() < PAGES, "more than {PAGES} objects");
         let (live, flight) = (true, Flight::Grounded);
-        w.objects.push(Object { what, live, flight });
+        w.objects.push(Object {
+            what,
+            live,
+            flight,
+            request,
+        });
         with_exposed_provenance_mut::<u8>(w.memory + (w.objects.len() - 1) * PAGE)
     });
     // SAFETY: The page is there, and nobody uses it.
@@ -359,6 +386,7 @@ impl World {
             seed,
             random,
             memory,
+            requests: vec![Default::default()],
             ..World::default()
         };
         self.stays = [0, 4, 7, 8][self.draw(4) as usize];
@@ -451,8 +479,11 @@ fn fail(what: &str) -> ! {
     // SAFETY: As above.
     let w = WORLD.with(|w| unsafe { &*w.as_ptr() });
     let (first, rest) = what.split_once('\n').unwrap_or((what, ""));
-    let (rest, seed, case) = (rest.replace('\n', " "), w.seed, &w.case);
-    let mut out = format!("\n{first}\n{rest} (SEED={seed})\n{case:?}\n");
+    let (rest, seed) = (rest.replace('\n', " "), w.seed);
+    let mut out = format!("\n{first}\n{rest} (SEED={seed})\n");
+    for (case, _) in &w.requests {
+        let _ = writeln!(out, "{case:?}");
+    }
     for &(thread, what, object, value) in &w.steps {
         let thread = w.contexts.get(thread).map_or("", |c| c.name);
         let (object, value) = (name(w, object), name(w, value));

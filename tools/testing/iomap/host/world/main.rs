@@ -72,6 +72,7 @@ pub(crate) mod iomap {
     pub mod ops;
     pub mod request;
     pub mod trace;
+    pub mod worker;
 }
 
 #[path = "../../../../../rust/kernel/iov"]

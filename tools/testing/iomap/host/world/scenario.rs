@@ -58,7 +58,7 @@ pub(crate) struct Case {
     around: (u64, u64),
     /// Of the device.
     features: u32,
-    has_end_io: bool,
+    pub(crate) has_end_io: bool,
     has_iomap_end: bool,
     end_io_fails: bool,
     extends: bool,
@@ -73,6 +73,15 @@ pub(crate) struct Case {
     pub(crate) no_memory: bool,
     pub(crate) bio_bytes: usize,
     pub(crate) fails_of_4: u64,
+    /// Bytes between the start of the file and the first mapping.
+    start: u64,
+    /// To which of two inodes the request is, and by which of its files.
+    file: usize,
+    other_file: bool,
+    /// Somebody truncates the file meanwhile.
+    truncated: bool,
+    /// So many requests are made at the same time.
+    many: u64,
 }
 
 /// What has happened.
@@ -101,28 +110,68 @@ pub(crate) struct Facts {
     /// It was a simple read.
     simple: bool,
     file: Option<*mut Open>,
-    /// Who has the file open.
-    users: u32,
+    /// It counts in `i_dio_count`.
+    pub(crate) counts: bool,
     /// What `->end_io` was told, and what it said.
-    told: Option<(c_int, c_uint, c_int)>,
+    pub(crate) told: Option<(c_int, c_uint, c_int)>,
     /// What `ki_complete()` got, and what the call returned.
     completed: Option<isize>,
     answered: Option<isize>,
 }
 
-impl Facts {
-    /// `->end_io()` was called, if there is one.
-    pub(crate) fn is_told(&self, case: &Case) -> bool {
-        self.told.is_some() || !case.has_end_io
-    }
-}
-
+/// What has happened to the request of the current thread.
 pub(crate) fn facts<R>(f: impl FnOnce(&mut Facts) -> R) -> R {
-    world(|w| f(&mut w.facts))
+    let request = request();
+    world(|w| f(&mut w.requests[request].1))
 }
 
+/// What the request of the current thread is like.
 pub(crate) fn case<R>(f: impl FnOnce(&Case) -> R) -> R {
-    world(|w| f(&w.case))
+    let request = request();
+    world(|w| f(&w.requests[request].0))
+}
+
+/// The request that has a property.
+fn find(has: impl Fn(&Case, &Facts) -> bool) -> Option<usize> {
+    world(|w| w.requests.iter().position(|(c, f)| has(c, f)))
+}
+
+/// The request that begins at a byte of a file.
+pub(crate) unsafe fn request_at(inode: *mut inode, pos: u64) -> usize {
+    let file: *mut Open = inode.wrapping_byte_sub(offset_of!(Open, inode)).cast();
+    find(|c, f| f.file == Some(file) && c.pos() == pos).expect("no request at {pos}")
+}
+
+/// The requests to a file of which a bio is on its way.
+pub(crate) unsafe fn in_flight(inode: *mut inode) -> c_int {
+    let file: *mut Open = inode.wrapping_byte_sub(offset_of!(Open, inode)).cast();
+    world(|w| {
+        let flies = |o: &Object| matches!(o.flight, Flight::Flying | Flight::Polled);
+        let of = |n: usize| w.objects.iter().any(|o| o.request == n && flies(o));
+        let to_file = |n: &usize| w.requests[*n].1.file == Some(file) && of(*n);
+        (0..w.requests.len()).filter(to_file).count() as c_int
+    })
+}
+
+/// A flush begins for the request of the current thread, and for others in these bytes of the file that
+/// have come as far: those of the same open file that ask for the same.
+pub(crate) unsafe fn flushes(end: u64, len: u64) {
+    let (me, file, mut together) = (request(), opened(), 0);
+    let kind = |c: &Case| (c.other_file, c.has(IOCB_SYNC), c.has(IOCB_DSYNC));
+    let mine = case(kind);
+    world(|w| {
+        assert!(!w.requests[me].1.counts, "flush before inode_dio_end()");
+        for (c, f) in &mut w.requests {
+            let there = f.file == Some(file) && (end - len..end).contains(&c.pos());
+            if there && kind(c) == mine && f.begun && !f.counts {
+                together += 1;
+                f.flushed = true;
+            }
+        }
+    });
+    if together > 1 {
+        step("flush together", file, together);
+    }
 }
 
 impl Case {
@@ -132,11 +181,11 @@ impl Case {
 
     /// Where the mappings before `n` end.
     fn end_of(&self, n: usize) -> u64 {
-        START + self.maps[..n].iter().map(|map| map.0 * BLOCK).sum::<u64>()
+        self.start + self.maps[..n].iter().map(|map| map.0 * BLOCK).sum::<u64>()
     }
 
     pub(crate) fn pos(&self) -> u64 {
-        START + self.around.0
+        self.start + self.around.0
     }
 
     /// The bytes in the mappings before `n`.
@@ -186,6 +235,8 @@ fn drawn(kind: fn(&mut Case)) -> Case {
         no_memory: once_in(16),
         bio_bytes: pick(&[BLOCK as usize / 2, BLOCK as usize, 1 << 20]),
         fails_of_4: pick(&[0, 0, 1, 2]),
+        start: START,
+        many: 1,
         ..Case::default()
     };
     let special = if write { IOMAP_UNWRITTEN } else { IOMAP_HOLE };
@@ -211,6 +262,26 @@ macro_rules! wants {
     ($($holds:expr => $($what:expr),*;)*) => { $(assert!($holds, $($what),*);)* };
 }
 
+/// The requests that `->end_io()` is told of, from that of the current thread on, by their bytes. None of
+/// their bios is on its way.
+fn run_of(size: usize) -> Vec<usize> {
+    let (file, mut end, mut bytes, mut run) = (opened(), case(Case::pos), 0, vec![]);
+    while bytes < size || run.is_empty() {
+        let next = find(|c, f| f.file == Some(file) && c.pos() == end && f.told.is_none());
+        let next = next.expect("->end_io() is told {size} bytes");
+        let more = world(|w| w.requests[next].1.bytes);
+        (end, bytes) = (end + more as u64, bytes + more);
+        run.push(next);
+    }
+    assert_eq!(bytes, size, "->end_io() is told {size} bytes");
+    let flies = |o: &Object| {
+        run.contains(&o.request) && matches!(o.flight, Flight::Flying | Flight::Polled)
+    };
+    let flying = world(|w| w.objects.iter().any(flies));
+    assert!(!flying, "->end_io() while a bio is in flight");
+    run
+}
+
 // The file system.
 functions! {
     sleep fn iomap_begin(_: *mut inode, pos: i64, _: i64, _: u32, map: *mut iomap, _: *mut iomap) -> c_int {
@@ -231,20 +302,26 @@ functions! {
     sleep fn iomap_end(_: *mut inode, _: i64, _: i64, _: isize, _: u32, _: *mut iomap) -> c_int { 0 }
     any fn end_io(iocb: *mut kiocb, size: isize, error: c_int, flags: c_uint) -> c_int {
         step("->end_io", iocb, size as usize);
-        no_bio_flies("->end_io()");
+        let run = run_of(size as usize);
         let converts = flags & (IOMAP_DIO_UNWRITTEN | IOMAP_DIO_COW) != 0;
         if converts {
             might_sleep("conversion");
         }
-        let says = if error == 0 && case(|c| c.end_io_fails) { -28 } else { error };
-        let before = facts(|f| f.told.replace((error, flags, says)));
+        let fails = world(|w| run.iter().any(|&n| w.requests[n].0.end_io_fails));
+        let says = if error == 0 && fails { -28 } else { error };
+        if run.len() > 1 {
+            step("merge", iocb, run.len());
+            assert_eq!(error, 0, "failed requests are merged");
+        }
+        for &n in run.iter().filter(|_| run.len() == 1 || says == 0) {
+            let before = world(|w| w.requests[n].1.told.replace((error, flags, says)));
+            assert!(before.is_none(), "->end_io() is called twice");
+        }
         wants! {
-            before.is_none() => "->end_io() is called twice";
             !converts || flags & IOMAP_DIO_COMP_WORK != 0 || case(Case::ends_later) => "a conversion is no work";
             by() != "worker" || flags & IOMAP_DIO_COMP_WORK != 0 => "a worker that has no work";
             by() != "ioends" || flags & IOMAP_DIO_COMP_WORK == 0 => "work that ioends leave to a worker";
-            (*(*(*iocb).ki_filp).f_inode).i_dio_count == 1 => "->end_io() after inode_dio_end()";
-            facts(|f| f.bytes == size as usize) => "->end_io() is told {size} bytes";
+            world(|w| run.iter().all(|&n| w.requests[n].1.counts)) => "->end_io() after inode_dio_end()";
         }
         says
     }
@@ -285,14 +362,25 @@ functions! {
 
 /// An open file, and what belongs to its file system.
 pub(crate) struct Open {
-    file: file,
+    /// It is open twice.
+    files: [file; 2],
     inode: inode,
     pub(crate) mapping: address_space,
-    sb: super_block,
+    /// Who has it open.
+    users: u32,
+    /// `i_rwsem`, of who waits for all requests.
+    pub(crate) locked: bool,
     queue: request_queue,
     bdev: block_device,
     dops: iomap_dio_ops,
     set: bio_set,
+}
+
+/// A super block.
+struct Super {
+    sb: super_block,
+    /// The open files.
+    files: u32,
 }
 
 /// What is there during a call.
@@ -305,13 +393,23 @@ pub(crate) fn opened() -> *mut Open {
     facts(|f| f.file.unwrap())
 }
 
-/// Opens the file, for so many, and prepares a kiocb.
-unsafe fn open(users: u32) -> *mut kiocb {
-    let (open, iocb): (*mut Open, *mut kiocb) = (alloc_zeroed("file"), alloc_zeroed("kiocb"));
-    facts(|f| (f.file, f.users, f.all_fua) = (Some(open), users, true));
+/// Opens the file, unless it is open, for so many more, and prepares a kiocb.
+unsafe fn open(sb: *mut Super, users: u32) -> *mut kiocb {
+    let number = case(|c| c.file);
+    let is_open = find(|c, f| c.file == number && f.file.is_some());
+    let open: *mut Open = match is_open {
+        Some(other) => world(|w| w.requests[other].1.file.unwrap()),
+        None => alloc_zeroed("file"),
+    };
+    let iocb: *mut kiocb = alloc_zeroed("kiocb");
+    facts(|f| (f.file, f.all_fua) = (Some(open), true));
     let it = &mut *open;
-    (it.file.f_inode, it.file.f_mapping) = (&raw mut it.inode, &raw mut it.mapping);
-    (it.inode.i_sb, it.inode.i_blkbits) = (&raw mut it.sb, 12);
+    it.users += users;
+    (*sb).files += u32::from(is_open.is_none());
+    for file in &mut it.files {
+        (file.f_inode, file.f_mapping) = (&raw mut it.inode, &raw mut it.mapping);
+    }
+    (it.inode.i_sb, it.inode.i_blkbits) = (&raw mut (*sb).sb, 12);
     (it.bdev.bd_queue, it.queue.limits.logical_block_size) = (&raw mut it.queue, 512);
     it.set.front_pad = offset_of!(iomap_ioend, io_bio) as u32;
     case(|c| {
@@ -322,18 +420,26 @@ unsafe fn open(users: u32) -> *mut kiocb {
             it.dops.submit_io = Some(submit_io);
             it.dops.bio_set = &raw mut it.set;
         }
-        ((*iocb).ki_filp, (*iocb).ki_pos) = (&raw mut it.file, c.pos() as i64);
+        let file = &raw mut it.files[usize::from(c.other_file)];
+        ((*iocb).ki_filp, (*iocb).ki_pos) = (file, c.pos() as i64);
         (*iocb).ki_flags = c.iocb_flags as i32;
         (*iocb).ki_complete = (!c.sync).then_some(ki_complete);
     });
     iocb
 }
 
-/// The last user closes the file.
-fn close() {
-    facts(|f| f.users -= 1);
-    if facts(|f| f.users == 0) {
-        free("file", opened());
+/// The last user closes the file, and unmounts the file system after the last file.
+unsafe fn close() {
+    let open = opened();
+    (*open).users -= 1;
+    if (*open).users == 0 {
+        let sb: *mut Super = (*open).inode.i_sb.cast();
+        free("file", open);
+        (*sb).files -= 1;
+        if (*sb).files == 0 {
+            assert!((*sb).sb.s_dio_done_list.first.is_null(), "left on the list");
+            free("super block", sb);
+        }
     }
 }
 
@@ -341,7 +447,7 @@ fn close() {
 unsafe fn over(iocb: *mut kiocb, result: isize) {
     let moved = (*iocb).ki_pos as u64 - case(Case::pos);
     wants! {
-        (*opened()).inode.i_dio_count == 0 => "over while it counts in i_dio_count";
+        facts(|f| !f.counts) => "over while it counts in i_dio_count";
         result < 0 || moved == result as u64 => "the position has moved by {moved} of {result}";
     }
 }
@@ -433,30 +539,64 @@ unsafe fn read_simple(iocb: *mut kiocb, iter: *mut iov_iter) -> isize {
 
 /// A schedule of a request of a kind.
 unsafe fn run(kind: fn(&mut Case)) {
-    let case = drawn(kind);
-    let (polled, cached, pos) = (case.is_polled(), case.cached, case.pos() as i64);
-    world(|w| w.case = case);
-    let iocb = open(2 + u32::from(cached));
-    spawn("submitter", move || submit(iocb));
-    if polled {
-        spawn("poller", move || poll(iocb));
+    let mut cases = vec![drawn(kind)];
+    for n in 1..cases[0].many as usize {
+        let (before, mut c) = (&cases[n - 1], drawn(kind));
+        // Most follow each other.
+        c.start = before.end_of(before.maps.len()) + if once_in(8) { BLOCK } else { 0 };
+        (c.file, c.other_file) = (draw(6) as usize / 5, once_in(4));
+        (c.features, c.truncated) = (before.features, false);
+        (c.has_end_io, c.extends, c.cached) = (before.has_end_io, before.extends, false);
+        cases.push(c);
     }
-    if cached {
-        spawn("reader", move || {
-            point();
-            let mapping = &mut (*opened()).mapping;
-            let at = pos + if once_in(4) { 1 << 20 } else { 0 };
-            (mapping.nrpages, mapping.i_pages.at) = (1, Some(at));
-            close();
-        });
+    let all = cases.len();
+    world(|w| w.requests = cases.into_iter().map(|c| (c, Facts::default())).collect());
+    let sb: *mut Super = alloc_zeroed("super block");
+    let mut iocbs = vec![];
+    for request in 0..all {
+        turn_to(request);
+        let users = 2 + u32::from(case(|c| c.cached));
+        iocbs.push(open(sb, users));
+    }
+    for (request, iocb) in iocbs.into_iter().enumerate() {
+        turn_to(request);
+        spawn("submitter", move || submit(iocb));
+        if case(Case::is_polled) {
+            spawn("poller", move || poll(iocb));
+        }
+        if case(|c| c.truncated) {
+            (*opened()).users += 1;
+            spawn("truncater", || {
+                let open = opened();
+                (*open).locked = true;
+                point();
+                while (*open).inode.i_dio_count > 0 {
+                    spin();
+                }
+                (*open).locked = false;
+                close();
+            });
+        }
+        if case(|c| c.cached) {
+            spawn("reader", move || {
+                point();
+                let mapping = &mut (*opened()).mapping;
+                let at = case(Case::pos) as i64 + if once_in(4) { 1 << 20 } else { 0 };
+                (mapping.nrpages, mapping.i_pages.at) = (1, Some(at));
+                close();
+            });
+        }
     }
     join();
-    world(|w| check(w));
+    world(|w| {
+        for (c, f) in &w.requests {
+            check(w, c, f);
+        }
+    });
 }
 
-/// What has to have come of the request.
-fn check(w: &World) {
-    let (c, f) = (&w.case, &w.facts);
+/// What has to have come of a request.
+fn check(w: &World, c: &Case, f: &Facts) {
     let result = match (f.answered, f.completed) {
         (Some(QUEUED), Some(result)) => result,
         (Some(answer), None) if answer != QUEUED => answer,
@@ -466,7 +606,12 @@ fn check(w: &World) {
         assert_ne!(f.answered, Some(QUEUED), "nobody has waited");
     }
     for object in &w.objects {
-        let stays = ["file", "kiocb"].contains(&object.what) && f.completed.is_none();
+        let of = &w.requests[object.request].1;
+        let stays = match object.what {
+            "kiocb" => of.completed.is_none(),
+            "file" | "super block" => w.requests.iter().any(|r| r.1.completed.is_none()),
+            _ => false,
+        };
         assert!(!object.live || stays, "{} is never freed", object.what);
     }
 
@@ -540,7 +685,7 @@ macro_rules! kinds {
     };
 }
 
-kinds! { 8:
+kinds! { 9:
     0 simple_reads |c| (c.entry, c.write, c.maps) = (Entry::Simple, false, vec![(1, IOMAP_MAPPED, 0)]),
         ["complete", "answer", "punt", "sleep", "wake", "dirty later", "report", "poll"];
     1 single_bios |c| (c.maps, c.bio_bytes) = (vec![(1 + draw(3), IOMAP_MAPPED, 0)], 1 << 20),
@@ -568,4 +713,11 @@ kinds! { 8:
     6 file_systems_that_take_part |c| c.part = pick(&[Part::Submits, Part::EndsLater, Part::Ioends]),
         ["complete", "answer", "punt", "sleep", "wake", "ioend", "later"];
     7 split_calls |c| c.entry = Entry::Split, ["complete", "answer", "punt", "sleep", "wake"];
+    8 several_requests |c| {
+            (c.many, c.write, c.sync, c.around) = (2 + draw(4), true, false, (0, 0));
+            c.truncated = once_in(2);
+            (c.iocb_flags, c.dio_flags) = (pick(&[0, 0, IOCB_DSYNC, IOCB_DSYNC | IOCB_SYNC]), 0);
+            c.maps = vec![(1 + draw(2), pick(&[IOMAP_UNWRITTEN, IOMAP_UNWRITTEN, IOMAP_MAPPED]), 0)];
+            (c.fault, c.no_memory, c.fails_of_4) = (0, false, pick(&[0, 0, 0, 1]));
+        }, ["complete", "answer", "punt", "merge", "invalidate", "flush together", "report", "xchg"];
 }

@@ -253,6 +253,10 @@ pub(crate) mod sync {
                 self.update("store", |_| value);
             }
 
+            pub(crate) fn xchg<O>(&self, new: T, _: O) -> T {
+                self.update("xchg", |_| new)
+            }
+
             pub(crate) fn cmpxchg<O>(&self, old: T, new: T, _: O) -> Result<T, T> {
                 let was = self.update("cmpxchg", |now| if now == old { new } else { now });
                 (was == old).then_some(was).ok_or(was)

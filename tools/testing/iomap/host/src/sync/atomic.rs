@@ -96,6 +96,10 @@ macro_rules! atomic_type {
             ) -> Result<$type, $type> {
                 self.0.compare_exchange(old, new, O::STD, Std::Relaxed)
             }
+
+            pub(crate) fn xchg<O: Ordering>(&self, new: $type, _: O) -> $type {
+                self.0.swap(new, O::STD)
+            }
         }
     };
 }

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests that a worker completes, many at once.
+//!
+//! A request that has to sleep before it is over is punted to the work queue of its super block
+//! (`s_dio_done_wq`). Beside the queue are lists, one of which is for its inode. A request that finds
+//! the list empty leads: it queues its own work item, which takes whatever is on the list by the time
+//! it runs.
+//!
+//! ```text
+//!  any context                               workers
+//!
+//!  punt() of A: first, so queues A ----+
+//!  punt() of B: behind A               |
+//!  punt() of C, of another inode       |
+//!                                      +--> takes A, B, C
+//!  punt() of D: first again --+             queues C -----------> completes C
+//!                             |             completes A, B
+//!                             +-----------------------------------> takes D, completes D
+//! ```
+//!
+//! So each request on a list has a work item that is queued: none waits for a worker that is busy, for
+//! example with a flush. Inodes may share a list, but requests of one never wait for those of another,
+//! which may be what the other waits for. The lists belong to the super block, so a file system on a loop
+//! device does not wait for the one below.
+//!
+//! Only the leader and its work item use the queue and the list afterwards: any other request may be
+//! over, and the file system unmounted, once it is on the list.
+//!
+//! C header: [`include/linux/fs/super_types.h`](srctree/include/linux/fs/super_types.h).
+
+use super::{
+    flags::EndIoFlags,
+    handover::Llist,
+    request::{
+        Head,
+        Operations,
+        Unique, //
+    },
+};
+use crate::{
+    bindings,
+    fs::inode::Inode,
+    prelude::*,
+    static_lock_class,
+    task::MaySleep,
+    types::Opaque,
+    workqueue::{
+        self,
+        RawWorkItem, //
+    },
+};
+use core::{
+    iter,
+    mem::{
+        self,
+        ManuallyDrop, //
+    },
+    ptr::{
+        self,
+        NonNull, //
+    },
+};
+
+/// The most requests that a file system is told of at once, so that its transaction stays small.
+const MOST_REQUESTS: usize = 32;
+/// The most bytes that these have.
+const MOST_BYTES: isize = 16 << 20;
+
+/// Requests of one inode that a worker completes, by position in the file if they are not many.
+///
+/// # Invariants
+///
+/// `first` is NULL or a request that belongs to this value. The `next` of each leads to another, or is
+/// NULL.
+pub struct Batch<T: Operations> {
+    first: *mut Head<T>,
+}
+
+impl<T: Operations> Batch<T> {
+    /// Takes the next request out.
+    #[expect(clippy::should_implement_trait)] // The others are looked at in between.
+    #[inline]
+    pub fn next(&mut self) -> Option<Unique<T>> {
+        let first = NonNull::new(self.first)?;
+        // SAFETY: By the invariants it is ours, and nothing leads to it from now on.
+        // INVARIANT: The others stay ours.
+        unsafe {
+            self.first = first.as_ref().next;
+            Some(Unique::from_raw(first.as_ptr().cast()))
+        }
+    }
+
+    /// Whether there is no request.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
+    /// The requests in the batch.
+    fn iter(&mut self) -> impl Iterator<Item = ManuallyDrop<Unique<T>>> + '_ {
+        let mut next = self.first;
+        iter::from_fn(move || {
+            let at = NonNull::new(next)?;
+            // SAFETY: By the invariants it is ours. It is not dropped, and the next one is another.
+            unsafe {
+                next = at.as_ref().next;
+                Some(ManuallyDrop::new(Unique::from_raw(at.as_ptr().cast())))
+            }
+        })
+    }
+
+    /// The inode of the first request.
+    fn inode(&mut self) -> Option<*mut bindings::inode> {
+        let first = self.iter().next()?;
+        Some(first.iocb().inode().as_raw())
+    }
+
+    /// Puts a request in front of the first one that does not begin before it.
+    ///
+    /// Looks at as many as may be told of at once: the order serves only that.
+    fn insert(&mut self, request: Unique<T>) {
+        let pos = request.iocb().ki_pos();
+        let head: *mut Head<T> = request.into_raw().cast();
+        let mut link = &raw mut self.first;
+        for other in self.iter().take(MOST_REQUESTS) {
+            if other.iocb().ki_pos() >= pos {
+                break;
+            }
+            link = other.link();
+        }
+        // SAFETY: By the invariants the link is ours, and so is the request.
+        // INVARIANT: What was behind the link is behind the request.
+        unsafe {
+            (*head).next = *link;
+            *link = head;
+        }
+    }
+
+    /// Takes the requests of `inode` out.
+    fn split_off(&mut self, inode: *mut bindings::inode) -> Self {
+        // INVARIANT: Without a request.
+        let [mut own, mut others] = [ptr::null_mut(); 2].map(|first| Self { first });
+        while let Some(request) = self.next() {
+            let batch = if request.iocb().inode().as_raw() == inode {
+                &mut own
+            } else {
+                &mut others
+            };
+            batch.insert(request);
+        }
+        *self = others;
+        own
+    }
+
+    /// Tells the file system at once that the bios of `first`, and of the requests in the batch that
+    /// follow it in the file without a gap, have ended (`IOMAP_DIO_MERGE_END_IO`).
+    ///
+    /// `describe` returns the size of a request in bytes and the flags that the file system would get,
+    /// or `None` if the request has failed. All need the same flags.
+    ///
+    /// [`BusyIocb::end_io`] does not tell of them again, unless this fails: then it tells of each
+    /// alone, so that each gets its own error or none.
+    ///
+    /// [`BusyIocb::end_io`]: super::kiocb::BusyIocb::end_io
+    #[doc(alias = "IOMAP_DIO_MERGE_END_IO")]
+    pub fn end_io_together(
+        &mut self,
+        first: &mut Unique<T>,
+        describe: impl Fn(&Unique<T>) -> Option<(isize, EndIoFlags)>,
+        _ctx: MaySleep,
+    ) {
+        let describe = |request: &Unique<T>| {
+            let ops = request.iocb().ops_to_merge()?;
+            describe(request).map(|(size, flags)| (size, (ops, flags)))
+        };
+        let Some((mut size, kind)) = describe(first) else {
+            return;
+        };
+        let mut others: usize = 0;
+        for next in self.iter().take(MOST_REQUESTS - 1) {
+            let Some((more, other)) = describe(&next) else {
+                break;
+            };
+            // CAST: Widening.
+            // OVERFLOW: A position in the file.
+            let end = first.iocb().ki_pos().wrapping_add(size as i64);
+            let len = size.saturating_add(more);
+            if next.iocb().ki_pos() != end || other != kind || len > MOST_BYTES {
+                break;
+            }
+            // OVERFLOW: A small number.
+            (size, others) = (len, others.wrapping_add(1));
+        }
+        if others == 0 || first.iocb().end_io_together(size, kind.1) != 0 {
+            return;
+        }
+        // SAFETY: The file system was told of all of them just now.
+        unsafe {
+            first.parts().0.assume_told();
+            for mut other in self.iter().take(others) {
+                other.parts().0.assume_told();
+            }
+        }
+    }
+}
+
+impl<T: Operations> Drop for Batch<T> {
+    /// Drops the requests, which warns.
+    fn drop(&mut self) {
+        while self.next().is_some() {}
+    }
+}
+
+impl<T: CompleteWork> Batch<T> {
+    /// Leaves the requests to another worker.
+    pub fn punt(&mut self) {
+        let Some(first) = self.iter().next() else {
+            return;
+        };
+        // SAFETY: The request keeps the file open.
+        let inode = unsafe { Inode::from_raw(first.iocb().inode().as_raw()) };
+        let queue = inode.dio_done_wq().unwrap_or(workqueue::system());
+        // INVARIANT: There is none left.
+        let head = mem::replace(&mut self.first, ptr::null_mut());
+        let run = complete_chain::<T>;
+        queue.enqueue(Punted { head, run });
+    }
+}
+
+/// Requests that a worker may complete.
+pub trait CompleteWork: Operations {
+    /// Goes on with requests that were punted, on the work queue (`iomap_dio_complete_work()`). It has
+    /// to complete all of them.
+    fn complete_work(batch: Batch<Self>, ctx: MaySleep);
+}
+
+impl<T: CompleteWork> Unique<T> {
+    /// Lets [`CompleteWork::complete_work`] go on with the request on the queue of the super block, or
+    /// on the system's queue if there is none.
+    ///
+    /// Any context. The request no longer counts as one at the end of an ioend.
+    #[doc(alias("queue_work", "llist_add"))]
+    #[cold]
+    pub fn punt(self) {
+        self.leave_ioend();
+        // SAFETY: The request, which is not over before its work item runs, keeps the file open.
+        let inode = unsafe { Inode::from_raw(self.iocb().inode().as_raw()) };
+        let queue = inode.dio_done_wq().unwrap_or(workqueue::system());
+        let list: *mut Llist = inode.dio_done_list().cast();
+        let head: *mut Head<T> = self.into_raw().cast();
+        // SAFETY: The request is ours. Once it is on the list it may be gone, unless it leads: then its
+        // work item takes it from there. The lists stay as long as the super block.
+        let run = unsafe {
+            (*head).next = ptr::null_mut();
+            if list.is_null() {
+                complete_chain::<T>
+            } else if (*list).add(head.cast(), |next| (*head).next = next.cast()) {
+                complete_list::<T>
+            } else {
+                return;
+            }
+        };
+        queue.enqueue(Punted { head, run });
+    }
+}
+
+/// The work item of a request, which is about to be queued.
+struct Punted<T: Operations> {
+    head: *mut Head<T>,
+    run: unsafe extern "C" fn(*mut bindings::work_struct),
+}
+
+// SAFETY: The request is `Send`.
+unsafe impl<T: Operations> Send for Punted<T> {}
+
+/// The name of the lock class of the work items.
+///
+/// Lockdep tells classes apart by the address of their name, of which a literal in a generic
+/// function has one in each crate.
+static WORK_NAME: &CStr = c"iomap_dio";
+
+// SAFETY: The `work_struct` is part of the request, which stays as it is until the work function takes
+// it back.
+unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
+    type EnqueueOutput = ();
+
+    unsafe fn __enqueue<F>(self, queue_work_on: F)
+    where
+        F: FnOnce(*mut bindings::work_struct) -> bool,
+    {
+        // SAFETY: The request is there, and nobody else uses its work item. The lock class is static.
+        let work = unsafe {
+            let work = (*self.head).work.get();
+            bindings::init_work_with_key(
+                work,
+                Some(self.run),
+                false,
+                WORK_NAME.as_char_ptr(),
+                static_lock_class!().as_ptr(),
+            );
+            work
+        };
+        // A work item that was initialised just now is not queued anywhere, so this succeeds.
+        queue_work_on(work);
+    }
+}
+
+/// Completes what is on the list that the request of `work` leads. Other inodes get a work item of
+/// their own first.
+///
+/// # Safety
+///
+/// `work` must be that of a request that found the list empty. Process context.
+#[doc(alias("work_func_t", "llist_del_all"))]
+unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_struct) {
+    // SAFETY: The request is on the list, which nobody else takes. Each request there was added with a
+    // link to the one before.
+    let (mut others, inode) = unsafe {
+        let head = crate::container_of!(Opaque::cast_from(work), Head<T>, work);
+        let inode = (*head).left.assume_init_ref().0.inode();
+        let list: *const Llist = inode.dio_done_list().cast();
+        // INVARIANT: They are ours from now on.
+        let first = (*list).del_all().cast();
+        (Batch::<T> { first }, inode.as_raw())
+    };
+    let own = others.split_off(inode);
+    while let Some(inode) = others.inode() {
+        others.split_off(inode).punt();
+    }
+    // SAFETY: A worker is in process context.
+    T::complete_work(own, unsafe { MaySleep::assume() });
+}
+
+/// Completes the request of `work`, and those behind it.
+///
+/// # Safety
+///
+/// `work` must be that of a request that begins a chain of requests of its inode, which nobody else
+/// has. Process context.
+#[doc(alias = "work_func_t")]
+unsafe extern "C" fn complete_chain<T: CompleteWork>(work: *mut bindings::work_struct) {
+    // SAFETY: Required of the caller. A worker is in process context.
+    let (head, ctx) = unsafe {
+        let head = crate::container_of!(Opaque::cast_from(work), Head<T>, work);
+        (head.cast_mut(), MaySleep::assume())
+    };
+    // INVARIANT: Required of the caller.
+    T::complete_work(Batch { first: head }, ctx);
+}
