@@ -125,7 +125,12 @@ CONFIGS = [
     # Late completion by a timer, and a volatile cache with FUA
     xfs("xfs-timer", device="null-timer", only=SMOKE),
     # So late that the submitter has left, also where it is slow
-    xfs("xfs-late", device="null-late", only=["busy-poller"]),
+    xfs("xfs-late", device="null-late", only=["busy-poller", "pending"]),
+    Config("ext4-late", "ext4", "-b 4096", device="null-late", only=["pending"]),
+    Config("btrfs-late", "btrfs", device="null-late", only=["pending"]),
+    Config("f2fs-late", "f2fs", device="null-late", only=["pending"]),
+    # On a file of XFS on such a disk: what completes a request of one file system makes one of the other.
+    Config("ext4-loop", "ext4", "-b 4096", device="loop", only=["pending"]),
     xfs("xfs-alwayscow", only=COW, knob="/sys/fs/xfs/debug/always_cow"),
     xfs("xfs-zoned", "-r zoned=1", reflink=False, device="zoned", only=COW),
     # Both with a disk that writes atomically by itself
@@ -222,6 +227,7 @@ NULL_BLK: dict[str, dict[str, int]] = {
     "null": {},
     "null-timer": {"irqmode": 2, "completion_nsec": 20000, "cache_size": 16},
     "null-late": {"irqmode": 2, "completion_nsec": 5000000},
+    "null-below": {"irqmode": 2, "completion_nsec": 5000000, "size": DEV_MIB + 200},
     "zoned": {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 6, "poll_queues": 0},
     "zones": {"size": 64, "zoned": 1, "zone_size": 4, "zone_nr_conv": 2, "poll_queues": 0},
 }
@@ -241,6 +247,18 @@ def make_protected() -> str:
     return machine.scsi_disk("/sys/bus/tcm_loop_bus/devices/*")
 
 
+def make_loop() -> str:
+    """A file of unwritten blocks on an XFS, with direct I/O."""
+    below, file = f"{MNT}-below", f"{MNT}-below/disk"
+    os.makedirs(below)
+    disk = f"/dev/{make_disk('null-below')}"
+    command("mkfs.xfs", "-q", "-f", "-K", disk)
+    command("mount", disk, below)
+    command("fallocate", "-l", f"{DEV_MIB}M", file)
+    command("losetup", "--direct-io=on", "/dev/loop0", file)
+    return "loop0"
+
+
 @functools.cache
 def make_disk(kind: str) -> str:
     """A disk in memory. What is on it stays, so that stale data can be noticed."""
@@ -252,6 +270,8 @@ def make_disk(kind: str) -> str:
         disk = machine.make_scsi({"ndelay": 20000})
     elif kind == "protected":
         disk = make_protected()
+    elif kind == "loop":
+        disk = make_loop()
     else:
         disk = machine.make_null_blk(f"nullb{list(NULL_BLK).index(kind)}", DEV_MIB, {
             "submit_queues": 2, "poll_queues": 1, "irqmode": 1, **NULL_BLK[kind]})
