@@ -10,7 +10,7 @@ set -euo pipefail
 # A tree and a build of their own, made from the copy: see common.sh.
 export IOMAP_OVERLAY=ablate
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-rows="${FS:-ext4 xfs} ${IO:-registered read overwrite} ${BS:-4k 16k}"
+rows="${FS:-ext4 xfs} ${IO:-registered read overwrite fallocated log-unwritten} ${BS:-4k 16k}"
 need_root "$@"
 run_python bench/rows.py --machine=qemu "--find=$rows" >/dev/null || exit 1
 need_tool patch patch

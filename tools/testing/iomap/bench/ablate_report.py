@@ -23,9 +23,10 @@ this measurement only. **C could take each of these measures too**: none of them
 WORTH = """\
 What Rust adds without the measure, less what it adds as it is, in instructions of the kernel for each I/O. *adds* is
 what comes on top of the same I/O on the bare block device. *All four* is without the first four together; *no memset*
-is no change of the algorithm, but of how the iterator is zeroed. The compiler lays the code out anew for each variant,
-so that less than ten instructions say nothing. A locked instruction counts as one, so that the reference count is
-worth more in time than it shows here."""
+is no change of the algorithm, but of how the iterator is zeroed. The three after it are for writes that a worker
+completes; without one work item for many there is nothing to tell or to flush at once. The compiler lays the code out
+anew for each variant, so that less than ten instructions say nothing. A locked instruction counts as one, so that the
+reference count is worth more in time than it shows here."""
 LEFT = """\
 What Rust adds, relative to C. *Like C* is Rust with all that C does: without *single-bio*, *no-cache-calls*, *one-call*
 and *no-memset*. It adds more than without the five, because a request that counts its bios also has the loops for many
