@@ -17,6 +17,9 @@ use crate::types::NotThreadSafe;
 /// and then calling a function that may sleep is a bug that the types do not catch. A kernel with
 /// `CONFIG_DEBUG_ATOMIC_SLEEP` checks each proof when it is made (`might_sleep()`).
 ///
+/// The context may also wait for I/O: it is not within the submission of a bio, where others are
+/// submitted only when that returns (`current->bio_list`). That is checked as well.
+///
 /// The proof has no size and costs nothing in other kernels.
 ///
 /// # Invariants
@@ -49,12 +52,17 @@ impl MaySleep {
     ///
     /// # Safety
     ///
-    /// The caller must be in process context, hold no spin lock, and the returned value and its
-    /// copies must not be used once that ends.
+    /// The caller must be in process context, hold no spin lock, not be within the submission of a
+    /// bio, and the returned value and its copies must not be used once that ends.
     #[inline]
     pub unsafe fn assume() -> Self {
         #[cfg(CONFIG_DEBUG_ATOMIC_SLEEP)]
-        super::might_sleep();
+        {
+            super::might_sleep();
+            // SAFETY: The current task is there, and only it changes the field.
+            let submitted = unsafe { (*super::Task::current_raw()).bio_list };
+            crate::warn_on!(!submitted.is_null());
+        }
         // INVARIANT: Required of the caller.
         Self(NotThreadSafe)
     }
