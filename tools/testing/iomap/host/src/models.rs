@@ -481,14 +481,16 @@ impl Punted {
         if !list.add(ptr::without_provenance_mut(name), link) {
             return;
         }
-        let mut next = list.del_all().addr();
+        let (mut next, mut own) = (list.del_all().addr(), false);
         while next != 0 {
+            own |= next == name;
             next = self.requests[next - 1].access(|(ended, next)| {
                 assert!(std::mem::take(ended), "completed twice, or before it ended");
                 *next
             });
             self.completed.fetch_add(1, Ordering::Relaxed);
         }
+        assert!(own, "completed under its own work item");
     }
 }
 

@@ -190,7 +190,12 @@ functions! {
     any fn queue_work(queue: *mut workqueue_struct, work: *mut work_struct) -> bool {
         step("punt", work, 0);
         assert!((*queue).of_super_block, "not the queue of the super block");
-        spawn("worker", move || (*work).func.unwrap()(work));
+        // Others may be added to its list until it runs.
+        let late = case(|c| c.many / 2) * draw(2) * draw(100);
+        spawn("worker", move || {
+            (0..late).for_each(|_| point());
+            (*work).func.unwrap()(work)
+        });
         true
     }
     sleep fn sb_init_dio_done_wq(sb: *mut super_block) -> c_int {

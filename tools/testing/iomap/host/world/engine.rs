@@ -67,6 +67,8 @@ struct Context {
     name: &'static str,
     /// The request that it does something for.
     request: usize,
+    /// What it works for, if it is a worker.
+    worker_of: Option<usize>,
     /// Interrupts and sections that may not sleep.
     atomic: u32,
     task: Option<(*mut task_struct, Thread)>,
@@ -193,6 +195,14 @@ pub(crate) fn request() -> usize {
 /// The current thread does something for another request.
 pub(crate) fn turn_to(request: usize) {
     context(|c| c.request = request);
+}
+
+/// What the current thread works for from now on, if it is a worker. Returns what it was before.
+pub(crate) fn worker_of(what: Option<usize>) -> Option<usize> {
+    context(|c| {
+        let is_worker = c.name == "worker";
+        mem::replace(&mut c.worker_of, what.filter(|_| is_worker))
+    })
 }
 
 /// Starts a thread in process context, for the same request.

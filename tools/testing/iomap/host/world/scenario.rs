@@ -81,7 +81,7 @@ pub(crate) struct Case {
     /// Somebody truncates the file meanwhile.
     truncated: bool,
     /// So many requests are made at the same time.
-    many: u64,
+    pub(crate) many: u64,
 }
 
 /// What has happened.
@@ -262,6 +262,16 @@ macro_rules! wants {
     ($($holds:expr => $($what:expr),*;)*) => { $(assert!($holds, $($what),*);)* };
 }
 
+/// A worker completes requests of one inode: others would wait for them.
+fn one_file_only() {
+    let file = facts(|f| f.file.map(|file| file.addr()));
+    let before = worker_of(file);
+    assert!(
+        before.is_none() || before == file,
+        "a worker for two inodes"
+    );
+}
+
 /// The requests that `->end_io()` is told of, from that of the current thread on, by their bytes. None of
 /// their bios is on its way.
 fn run_of(size: usize) -> Vec<usize> {
@@ -345,6 +355,7 @@ functions! {
     }
     any fn ki_complete(iocb: *mut kiocb, result: c_long) {
         step("complete", iocb, result as usize);
+        one_file_only();
         over(iocb, result as isize);
         let before = facts(|f| f.completed.replace(result as isize));
         wants! {
