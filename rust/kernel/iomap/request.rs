@@ -805,18 +805,23 @@ impl<T: Operations> Unique<T> {
         Shared(self.head.cast())
     }
 
+    /// What the submission has left.
+    #[inline]
+    fn left(&self) -> &Left<T> {
+        // SAFETY: By the invariants the request is initialised and ours alone.
+        unsafe { self.head.as_ref().left.assume_init_ref() }
+    }
+
     /// The kiocb.
     #[inline]
     pub(super) fn iocb(&self) -> &BusyIocb<DioOps> {
-        // SAFETY: By the invariants the request is initialised and ours alone.
-        unsafe { &self.head.as_ref().left.assume_init_ref().0 }
+        &self.left().0
     }
 
     /// The description.
     #[inline]
     pub fn dio(&self) -> &T {
-        // SAFETY: As above.
-        unsafe { &self.head.as_ref().left.assume_init_ref().1 }
+        &self.left().1
     }
 
     /// What has happened to the caller's pages.
