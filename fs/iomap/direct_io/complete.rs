@@ -3,9 +3,11 @@
 //! The completion of requests.
 //!
 //! A bio may end in any context. When all bios of an asynchronous request have ended,
-//! [`Operations::done`] completes it at once or queues it on a work queue, which runs
+//! [`Operations::done`] completes it at once or leaves it to a work queue, which runs
 //! [`CompleteWork::complete_work`]. The submitter completes what it waited for with [`answer`]. All of
-//! them call [`complete`], which takes the steps of `iomap_dio_complete()` in their order.
+//! them call [`complete`], which takes the steps of `iomap_dio_complete()` in their order. A worker
+//! that has many requests takes the same steps with [`end`], a flush for several, and
+//! [`Ended::complete`].
 
 #![forbid(unsafe_code)]
 
