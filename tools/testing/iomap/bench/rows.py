@@ -242,6 +242,8 @@ def _counted() -> Iterator[Row]:
         yield from _each(BOTH, "append", "fixedbufs", "4k", in_flight=depth, on="irq")
     for cache in ("irq-fua", "irq-cache"):
         yield from _each(BOTH, "log log-unwritten", "fixedbufs", "4k", in_flight=1, on=cache)
+    for depth in (8, 32):
+        yield from _each(BOTH, "log-unwritten", "fixedbufs", "4k", in_flight=depth, on="irq-cache")
     for depth in (1, 8):
         yield from _each(BOTH, "randread randwrite cached-read cached-write", "fixedbufs", "4k 16k", in_flight=depth,
                          on="irq")
