@@ -37,6 +37,7 @@ use kernel::{
         request::{
             Cache,
             Operations,
+            Over,
             Unique, //
         },
         trace,
@@ -126,71 +127,40 @@ impl CompleteWork for Dio {
 /// Completes the `next` request, and those in the batch.
 #[inline(never)]
 fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: MaySleep) {
-    let mut unstable = Unstable::new();
+    let mut unstable = [const { None }; Batch::<Dio>::MOST];
+    let mut places = unstable.iter_mut();
     while let Some(mut request) = next {
         batch.end_io_together(&mut request, end_io_of_a_write, ctx);
         let result = request.result();
-        let ended = end_request(request, result, By::Worker(ctx));
-        if ended.owes_flush() {
-            if !unstable.takes(&ended) {
-                // `fsync()` may wait for who waits for the requests in the batch (`inode_dio_wait()`).
-                batch.punt();
-                unstable.flush(ctx);
-            }
-            unstable.add(ended);
+        let (ended, over) = end_request(request, result, By::Worker(ctx));
+        batch.free(over);
+        let place = if ended.owes_flush() {
+            places.next()
         } else {
-            let (iocb, ret) = ended.complete(Ok(()));
+            None
+        };
+        if let Some(place) = place {
+            *place = Some(ended);
+        } else {
+            let (iocb, ret) = ended.flush_and_complete(Some(ctx));
             iocb.complete(ret);
         }
         next = batch.next();
     }
-    unstable.flush(ctx);
+    // Only now: `fsync()` may wait for who waits for a request of the batch (`inode_dio_wait()`).
+    if unstable[0].is_some() {
+        flush(&mut unstable, ctx);
+    }
 }
 
-/// What a worker tells the file system of a write that went well: its size in bytes, and its flags.
-fn end_io_of_a_write(request: &Unique<Dio>) -> Option<(isize, EndIoFlags)> {
-    let dio = request.dio();
-    let well = dio.is_write() && request.result().is_ok() && dio.size > 0;
-    well.then(|| (dio.size, dio.end_io_flags(request.pages())))
-}
-
-/// Writes that one flush makes stable, by position.
-struct Unstable {
-    writes: [Option<Ended>; Self::MOST],
-    len: usize,
-}
-
-impl Unstable {
-    /// The most writes, which are on the stack.
-    const MOST: usize = 16;
-
-    fn new() -> Self {
-        Self {
-            writes: [const { None }; Self::MOST],
-            len: 0,
-        }
-    }
-
-    /// Whether one flush can do for another write as well.
-    fn takes(&self, write: &Ended) -> bool {
-        match self.writes.get(self.len.wrapping_sub(1)) {
-            Some(Some(last)) => self.len < Self::MOST && write.shares_flush_with(last),
-            _ => true,
-        }
-    }
-
-    fn add(&mut self, write: Ended) {
-        if let Some(place) = self.writes.get_mut(self.len) {
-            *place = Some(write);
-            // OVERFLOW: A small number.
-            self.len = self.len.wrapping_add(1);
-        }
-    }
-
-    /// Makes the writes stable, and completes them.
-    fn flush(&mut self, ctx: MaySleep) {
-        let writes = self.writes.get_mut(..self.len).unwrap_or_default();
-        self.len = 0;
+/// Makes writes stable, and completes them.
+#[inline(never)]
+fn flush(writes: &mut [Option<Ended>], ctx: MaySleep) {
+    let share_flush = |a: &Option<Ended>, b: &Option<Ended>| match (a, b) {
+        (Some(a), Some(b)) => b.shares_flush_with(a),
+        _ => false,
+    };
+    for writes in writes.chunk_by_mut(share_flush) {
         let (Some(Some(first)), Some(Some(last))) = (writes.first(), writes.last()) else {
             return;
         };
@@ -203,6 +173,13 @@ impl Unstable {
             iocb.complete(ret);
         }
     }
+}
+
+/// What a worker tells the file system of a write that went well: its size in bytes, and its flags.
+fn end_io_of_a_write(request: &Unique<Dio>) -> Option<(isize, EndIoFlags)> {
+    let dio = request.dio();
+    let well = dio.is_write() && request.result().is_ok() && dio.size > 0;
+    well.then(|| (dio.size, dio.end_io_flags(request.pages())))
 }
 
 /// The work that comes up when the last bio has ended.
@@ -268,15 +245,16 @@ fn complete_rare(request: Unique<Dio>, by: By) -> (DoneIocb, isize) {
 #[inline(always)]
 fn complete_request(request: Unique<Dio>, result: Result, by: By) -> (DoneIocb, isize) {
     let ctx = by.ctx();
-    end_request(request, result, by).flush_and_complete(ctx)
+    let (ended, _freed_after) = end_request(request, result, by);
+    ended.flush_and_complete(ctx)
 }
 
-/// [`end`], which frees the request.
+/// [`end`], for a request. Returns its memory as well.
 #[inline(always)]
-fn end_request(request: Unique<Dio>, result: Result, by: By) -> Ended {
+fn end_request(request: Unique<Dio>, result: Result, by: By) -> (Ended, Over<Dio>) {
     let (iocb, dio) = request.into_parts();
     let told = || (dio.pages(), dio.at_ioend());
-    end(iocb, &dio, result, by, told)
+    (end(iocb, &dio, result, by, told), dio)
 }
 
 /// Completes a simple read, whose bio was put.

@@ -942,6 +942,12 @@ impl<T: Operations> Deref for Over<T> {
 }
 
 impl<T: Operations> Over<T> {
+    /// Whether this is the memory at `head`.
+    #[inline]
+    pub(super) fn is_at(&self, head: *const Head<T>) -> bool {
+        ptr::eq(self.head.as_ptr(), head)
+    }
+
     /// What has happened to the caller's pages.
     #[inline(always)]
     pub fn pages(&self) -> Pages {

@@ -27,6 +27,11 @@
 //! Only the leader and its work item use the queue and the list afterwards: any other request may be
 //! over, and the file system unmounted, once it is on the list.
 //!
+//! A work queue tells work items apart by their address, and lets one that runs already wait for the
+//! worker that runs it. So the memory of the request whose work item runs is freed last
+//! ([`Batch::free`]): the next request there could be what the worker waits for, for example one to the
+//! file below the loop device that this file system is on.
+//!
 //! C header: [`include/linux/fs/super_types.h`](srctree/include/linux/fs/super_types.h).
 
 use super::{
@@ -35,6 +40,7 @@ use super::{
     request::{
         Head,
         Operations,
+        Over,
         Unique, //
     },
 };
@@ -62,9 +68,7 @@ use core::{
     },
 };
 
-/// The most requests that a file system is told of at once, so that its transaction stays small.
-const MOST_REQUESTS: usize = 32;
-/// The most bytes that these have.
+/// The most bytes that a file system is told of at once, so that its transaction stays small.
 const MOST_BYTES: isize = 16 << 20;
 
 /// Requests of one inode that a worker completes, by position in the file if they are not many.
@@ -75,9 +79,25 @@ const MOST_BYTES: isize = 16 << 20;
 /// NULL.
 pub struct Batch<T: Operations> {
     first: *mut Head<T>,
+    /// The request whose work item runs.
+    running: *const Head<T>,
+    /// What is left of it, if it is over.
+    left: Option<Over<T>>,
 }
 
 impl<T: Operations> Batch<T> {
+    /// The most requests that one worker completes.
+    pub const MOST: usize = 32;
+
+    /// The requests from `first` on. The caller guarantees the invariants.
+    fn new(first: *mut Head<T>, running: *const Head<T>) -> Self {
+        Self {
+            first,
+            running,
+            left: None,
+        }
+    }
+
     /// Takes the next request out.
     #[expect(clippy::should_implement_trait)] // The others are looked at in between.
     #[inline]
@@ -95,6 +115,15 @@ impl<T: Operations> Batch<T> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.first.is_null()
+    }
+
+    /// Frees the memory of a request that is over. That of the request whose work item runs stays as
+    /// long as the batch, which has to live until the worker does not sleep any more.
+    #[inline]
+    pub fn free(&mut self, over: Over<T>) {
+        if over.is_at(self.running) {
+            self.left = Some(over);
+        }
     }
 
     /// The requests in the batch.
@@ -118,12 +147,12 @@ impl<T: Operations> Batch<T> {
 
     /// Puts a request in front of the first one that does not begin before it.
     ///
-    /// Looks at as many as may be told of at once: the order serves only that.
+    /// Looks at as many as one worker completes: the order serves only that.
     fn insert(&mut self, request: Unique<T>) {
         let pos = request.iocb().ki_pos();
         let head: *mut Head<T> = request.into_raw().cast();
         let mut link = &raw mut self.first;
-        for other in self.iter().take(MOST_REQUESTS) {
+        for other in self.iter().take(Self::MOST) {
             if other.iocb().ki_pos() >= pos {
                 break;
             }
@@ -137,17 +166,22 @@ impl<T: Operations> Batch<T> {
         }
     }
 
-    /// Takes the requests of `inode` out.
+    /// Takes the requests of `inode` out: the last ones, if it has more than one worker completes.
     fn split_off(&mut self, inode: *mut bindings::inode) -> Self {
+        let is_own = |request: &Unique<T>| request.iocb().inode().as_raw() == inode;
+        let count = self.iter().filter(|request| is_own(request)).count();
+        let mut more = count.saturating_sub(Self::MOST);
         // INVARIANT: Without a request.
-        let [mut own, mut others] = [ptr::null_mut(); 2].map(|first| Self { first });
+        let mut own = Self::new(ptr::null_mut(), self.running);
+        let mut others = Self::new(ptr::null_mut(), ptr::null());
         while let Some(request) = self.next() {
-            let batch = if request.iocb().inode().as_raw() == inode {
-                &mut own
+            let is_own = is_own(&request);
+            if is_own && more == 0 {
+                own.insert(request);
             } else {
-                &mut others
-            };
-            batch.insert(request);
+                more = more.saturating_sub(usize::from(is_own));
+                others.insert(request);
+            }
         }
         *self = others;
         own
@@ -178,7 +212,7 @@ impl<T: Operations> Batch<T> {
             return;
         };
         let mut others: usize = 0;
-        for next in self.iter().take(MOST_REQUESTS - 1) {
+        for next in self.iter() {
             let Some((more, other)) = describe(&next) else {
                 break;
             };
@@ -214,7 +248,7 @@ impl<T: Operations> Drop for Batch<T> {
 
 impl<T: CompleteWork> Batch<T> {
     /// Leaves the requests to another worker.
-    pub fn punt(&mut self) {
+    fn punt(mut self) {
         let Some(first) = self.iter().next() else {
             return;
         };
@@ -230,8 +264,8 @@ impl<T: CompleteWork> Batch<T> {
 
 /// Requests that a worker may complete.
 pub trait CompleteWork: Operations {
-    /// Goes on with requests that were punted, on the work queue (`iomap_dio_complete_work()`). It has
-    /// to complete all of them.
+    /// Goes on with requests that were punted, at most [`Batch::MOST`], on the work queue
+    /// (`iomap_dio_complete_work()`). It has to complete all of them.
     fn complete_work(batch: Batch<Self>, ctx: MaySleep);
 }
 
@@ -321,9 +355,10 @@ unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_st
         let inode = (*head).left.assume_init_ref().0.inode();
         let list: *const Llist = inode.dio_done_list().cast();
         // INVARIANT: They are ours from now on.
-        let first = (*list).del_all().cast();
-        (Batch::<T> { first }, inode.as_raw())
+        let batch = Batch::<T>::new((*list).del_all().cast(), head);
+        (batch, inode.as_raw())
     };
+    // The leader is among them, as it is the last one.
     let own = others.split_off(inode);
     while let Some(inode) = others.inode() {
         others.split_off(inode).punt();
@@ -346,5 +381,5 @@ unsafe extern "C" fn complete_chain<T: CompleteWork>(work: *mut bindings::work_s
         (head.cast_mut(), MaySleep::assume())
     };
     // INVARIANT: Required of the caller.
-    T::complete_work(Batch { first: head }, ctx);
+    T::complete_work(Batch::new(head, head), ctx);
 }

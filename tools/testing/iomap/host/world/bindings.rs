@@ -191,9 +191,10 @@ functions! {
         step("punt", work, 0);
         assert!((*queue).of_super_block, "not the queue of the super block");
         // Others may be added to its list until it runs.
-        let late = case(|c| c.many / 2) * draw(2) * draw(100);
+        let late = case(|c| c.many / 2 * if c.many > 32 { 5 } else { 1 }) * draw(2) * draw(100);
         spawn("worker", move || {
             (0..late).for_each(|_| point());
+            runs(work);
             (*work).func.unwrap()(work)
         });
         true
@@ -217,6 +218,7 @@ functions! {
     any fn inode_dio_end(inode: *mut inode) {
         step("inode_dio_end", inode, 0);
         (*inode).i_dio_count -= 1;
+        assert!(by() != "worker" || ends() <= 32, "a worker has too many requests");
         facts(|f| f.counts = false);
         assert!(in_flight(inode) <= (*inode).i_dio_count, "a truncation goes on while a bio is in flight");
     }

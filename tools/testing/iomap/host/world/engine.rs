@@ -29,9 +29,9 @@ use std::{
 
 const PAGE: usize = 4096;
 /// The most objects of a schedule.
-const PAGES: usize = 160;
+const PAGES: usize = 640;
 /// A schedule with more steps does not come to an end.
-const MOST_STEPS: usize = 40_000;
+const MOST_STEPS: usize = 400_000;
 
 /// Where a bio is.
 #[derive(Clone, Copy, PartialEq)]
@@ -69,6 +69,10 @@ struct Context {
     request: usize,
     /// What it works for, if it is a worker.
     worker_of: Option<usize>,
+    /// Where its work item is, if it is a worker.
+    work: Option<usize>,
+    /// How many requests it has ended.
+    ended: usize,
     /// Interrupts and sections that may not sleep.
     atomic: u32,
     task: Option<(*mut task_struct, Thread)>,
@@ -240,9 +244,30 @@ pub(crate) fn atomic<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// The current thread executes a work item, which is in an object.
+pub(crate) fn runs<T>(work: *mut T) {
+    context(|c| c.work = Some(work.addr()));
+}
+
+/// The current thread ends one more request. Returns how many it has.
+pub(crate) fn ends() -> usize {
+    context(|c| {
+        c.ended += 1;
+        c.ended
+    })
+}
+
 /// The caller is about to do what may sleep.
 pub(crate) fn might_sleep(what: &str) {
-    assert_eq!(context(|c| c.atomic), 0, "{what} where nothing may sleep");
+    let (atomic, work) = context(|c| (c.atomic, c.work));
+    assert_eq!(atomic, 0, "{what} where nothing may sleep");
+    // A work item at the same address waits for the worker.
+    let live =
+        work.is_none_or(|at| world(|w| w.object(with_exposed_provenance_mut::<u8>(at)).live));
+    assert!(
+        live,
+        "{what} while the memory of the work item may be that of another"
+    );
 }
 
 /// The current task (`current`).

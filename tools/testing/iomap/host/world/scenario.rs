@@ -43,7 +43,7 @@ enum Part {
 }
 
 /// A request, and what it meets.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Case {
     entry: Entry,
     part: Part,
@@ -552,7 +552,12 @@ unsafe fn read_simple(iocb: *mut kiocb, iter: *mut iov_iter) -> isize {
 unsafe fn run(kind: fn(&mut Case)) {
     let mut cases = vec![drawn(kind)];
     for n in 1..cases[0].many as usize {
-        let (before, mut c) = (&cases[n - 1], drawn(kind));
+        let before = &cases[n - 1];
+        let mut c = if before.many > 32 {
+            before.clone()
+        } else {
+            drawn(kind)
+        };
         // Most follow each other.
         c.start = before.end_of(before.maps.len()) + if once_in(8) { BLOCK } else { 0 };
         (c.file, c.other_file) = (draw(6) as usize / 5, once_in(4));
@@ -727,6 +732,10 @@ kinds! { 9:
     8 several_requests |c| {
             (c.many, c.write, c.sync, c.around) = (2 + draw(4), true, false, (0, 0));
             c.truncated = once_in(2);
+            if once_in(100) {
+                // More than one worker completes.
+                (c.many, c.truncated) = (64, false);
+            }
             (c.iocb_flags, c.dio_flags) = (pick(&[0, 0, IOCB_DSYNC, IOCB_DSYNC | IOCB_SYNC]), 0);
             c.maps = vec![(1 + draw(2), pick(&[IOMAP_UNWRITTEN, IOMAP_UNWRITTEN, IOMAP_MAPPED]), 0)];
             (c.fault, c.no_memory, c.fails_of_4) = (0, false, pick(&[0, 0, 0, 1]));
