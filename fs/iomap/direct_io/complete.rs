@@ -22,6 +22,7 @@ use super::{
         SimpleRead, //
     },
 };
+use core::mem::ManuallyDrop;
 use kernel::{
     block::bio::Pages,
     fs::inode::Failed,
@@ -127,7 +128,8 @@ impl CompleteWork for Dio {
 /// Completes the `next` request, and those in the batch.
 #[inline(never)]
 fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: MaySleep) {
-    let mut unstable = [const { None }; Batch::<Dio>::MOST];
+    // None is left in the end, so the compiler need not look for them.
+    let mut unstable = ManuallyDrop::new([const { None }; Batch::<Dio>::MOST]);
     let mut places = unstable.iter_mut();
     while let Some(mut request) = next {
         batch.end_io_together(&mut request, end_io_of_a_write, ctx);
@@ -149,7 +151,7 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
     }
     // Only now: `fsync()` may wait for who waits for a request of the batch (`inode_dio_wait()`).
     if unstable[0].is_some() {
-        flush(&mut unstable, ctx);
+        flush(&mut *unstable, ctx);
     }
 }
 

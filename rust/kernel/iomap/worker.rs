@@ -350,7 +350,7 @@ unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
 unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_struct) {
     // SAFETY: The request is on the list, which nobody else takes. Each request there was added with a
     // link to the one before.
-    let (mut others, inode) = unsafe {
+    let (mut batch, inode) = unsafe {
         let head = crate::container_of!(Opaque::cast_from(work), Head<T>, work);
         let inode = (*head).left.assume_init_ref().0.inode();
         let list: *const Llist = inode.dio_done_list().cast();
@@ -358,13 +358,16 @@ unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_st
         let batch = Batch::<T>::new((*list).del_all().cast(), head);
         (batch, inode.as_raw())
     };
-    // The leader is among them, as it is the last one.
-    let own = others.split_off(inode);
-    while let Some(inode) = others.inode() {
-        others.split_off(inode).punt();
+    // The leader is the last one. If it is the first one as well, it is alone.
+    if !ptr::eq(batch.first, batch.running) {
+        let own = batch.split_off(inode);
+        while let Some(inode) = batch.inode() {
+            batch.split_off(inode).punt();
+        }
+        batch = own;
     }
     // SAFETY: A worker is in process context.
-    T::complete_work(own, unsafe { MaySleep::assume() });
+    T::complete_work(batch, unsafe { MaySleep::assume() });
 }
 
 /// Completes the request of `work`, and those behind it.
