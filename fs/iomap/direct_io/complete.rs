@@ -157,23 +157,26 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
 
 /// Makes writes stable, and completes them.
 #[inline(never)]
-fn flush(writes: &mut [Option<Ended>], ctx: MaySleep) {
-    let share_flush = |a: &Option<Ended>, b: &Option<Ended>| match (a, b) {
-        (Some(a), Some(b)) => b.shares_flush_with(a),
-        _ => false,
-    };
-    for writes in writes.chunk_by_mut(share_flush) {
-        let (Some(Some(first)), Some(Some(last))) = (writes.first(), writes.last()) else {
-            return;
-        };
+fn flush(mut writes: &mut [Option<Ended>], ctx: MaySleep) {
+    while let Some(Some(first)) = writes.first() {
+        let (mut last, mut len) = (first, 1_usize);
+        for write in writes.get(1..).unwrap_or_default().iter().flatten() {
+            if !write.shares_flush_with(last) {
+                break;
+            }
+            // OVERFLOW: A small number.
+            (last, len) = (write, len.wrapping_add(1));
+        }
         // OVERFLOW: The first one begins before the last one ends.
         // CAST: No more than a few requests, or nothing in between is cached.
         let written = last.iocb.ki_pos().wrapping_sub(first.start()) as isize;
         let flushed = last.iocb.sync_written(written, ctx);
-        for write in writes.iter_mut().filter_map(Option::take) {
+        let (stable, others) = writes.split_at_mut_checked(len).unwrap_or_default();
+        for write in stable.iter_mut().filter_map(Option::take) {
             let (iocb, ret) = write.complete(flushed);
             iocb.complete(ret);
         }
+        writes = others;
     }
 }
 

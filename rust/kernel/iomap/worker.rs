@@ -169,7 +169,8 @@ impl<T: Operations> Batch<T> {
     /// Takes the requests of `inode` out: the last ones, if it has more than one worker completes.
     fn split_off(&mut self, inode: *mut bindings::inode) -> Self {
         let is_own = |request: &Unique<T>| request.iocb().inode().as_raw() == inode;
-        let count = self.iter().filter(|request| is_own(request)).count();
+        let own = self.iter().filter(|request| is_own(request));
+        let count = own.fold(0_usize, |n, _| n.saturating_add(1));
         let mut more = count.saturating_sub(Self::MOST);
         // INVARIANT: Without a request.
         let mut own = Self::new(ptr::null_mut(), self.running);
