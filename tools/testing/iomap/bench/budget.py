@@ -34,12 +34,17 @@ HEAD = """\
 """
 
 
+def shares_flush(row: bench_rows.Row) -> bool:
+    """Whether one flush serves as many writes as have ended by then."""
+    return row.kind == "dsync-flush" and row.engine != "psync"
+
+
 def up_to_chance(row: bench_rows.Row) -> bool:
     """Whether what the row takes besides its own code differs by more than 10 % from one run to the next.
 
     How often somebody polls, how long the list is of what is completed together, how far copies are apart.
     """
-    return row.engine == "poll" or (row.journal and (
+    return row.engine == "poll" or shares_flush(row) or (row.journal and (
         (bool(row.on) and row.depth > 1) or row.kind == "reflinked"))
 
 
@@ -89,7 +94,7 @@ def allowed(row_id: str, what: str) -> float:
     # A write to reflinked blocks has the mappings that the last one has left; scsi_debug has timers. XFS refuses
     # some of the writes of two mappings that may not wait, and io_uring tries these again.
     unsteady = row.on or row.fs not in ("ext4", "xfs") or row.kind in ("mix", "reflinked", "atomic") or (
-        row.fs == "xfs" and row.kind == "split-write")
+        row.fs == "xfs" and row.kind == "split-write") or shares_flush(row)
     if unsteady or what == "own":
         return ALLOWED_UNSTEADY if unsteady else ALLOWED_OWN
     return ALLOWED_JOURNAL if row.journal else ALLOWED
