@@ -6,6 +6,7 @@ Runs in the toolchain root, where matplotlib is.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,7 +111,10 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def document(args: argparse.Namespace, name: str, machine: str = "qemu") -> Document:
-    """What was counted, from the arguments; it is written to the file of that name as well."""
+    """What was counted, from the arguments; it is written to the file of that name as well.
+
+    That file may have rows of guests before these, for the same results: what was counted again counts.
+    """
     try:
         rows, runs = counts.digest(args.runs, counts.functions_of(args.build, args.llvm), machine)
         text_bytes = counts.text_of(args.build, args.llvm)
@@ -120,9 +124,14 @@ def document(args: argparse.Namespace, name: str, machine: str = "qemu") -> Docu
         sys.exit(f"error: {error!r}")
     if not rows:
         sys.exit("error: no row was measured")
+    earlier: Document = {"runs": [], "failures": [], "rows": {}}
+    if (args.out / name).exists():
+        earlier = json.loads((args.out / name).read_text())
+    failures = {failure["id"]: failure for run in (earlier, *runs) for failure in run["failures"]}
     doc = {**report.origin(args, args.build / ".config"), "qemu": args.qemu, "text": text_bytes,
-           "runs": [{k: v for k, v in run.items() if k not in ("rows", "failures")} for run in runs],
-           "failures": [failure for run in runs for failure in run["failures"]], "rows": rows}
+           "runs": earlier["runs"] + [{k: v for k, v in run.items() if k not in ("rows", "failures")} for run in runs],
+           "failures": [failure for row_id, failure in failures.items() if row_id not in rows],
+           "rows": {**earlier["rows"], **rows}}
     report.save(args.out, name, doc)
     return doc
 

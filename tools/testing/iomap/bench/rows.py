@@ -345,6 +345,18 @@ def find(words: str, machine: str) -> list[Row]:
     return found
 
 
+def by_id(ids: str, machine: str) -> list[Row]:
+    """The rows of these names with their raw rows; for a raw row, all that are compared with it.
+
+    Raises ValueError with one line for a name that does not exist.
+    """
+    rows, names = all_rows(machine), set(ids.split(","))
+    if unknown := names - {row.id for row in rows}:
+        raise ValueError(f"no row is called {' or '.join(sorted(unknown))}")
+    meant = {row.raw_id for row in rows if {row.id, row.raw_id} & names}
+    return [row for row in rows if row.id in {*names, *meant} or row.raw_id in names]
+
+
 def _summary(rows: list[Row]) -> Iterator[str]:
     """Name every row, a kind a line."""
     for kind in dict.fromkeys(row.kind for row in rows):
@@ -356,12 +368,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, default="")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--find", default="", help="words that pick rows, such as 'xfs read 4k'")
+    parser.add_argument("--ids", default="", help="rows by name, with commas between them, and nothing else")
     parser.add_argument("--machine", choices=MACHINES, default="qemu")
 
 
 def chosen(args: argparse.Namespace) -> tuple[list[Row], list[str]]:
     """As select(). What nobody can run ends the program."""
     try:
+        if args.ids:
+            return by_id(args.ids, args.machine), []
         if args.find:
             return find(args.find, args.machine), []
         return select(args.fs, args.io, args.bs, args.quick, args.machine)
