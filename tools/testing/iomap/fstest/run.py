@@ -34,6 +34,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import replay
+
 import ktap
 import machine
 from machine import MIB, SWITCH, Failed, command
@@ -52,7 +54,7 @@ TREE = "/tmp/fstest-tree"
 TREE_SIZES = (1, 511, 512, 513, 4095, 4096, 4097, 10000, 65536 + 7, 1048576 + 513)
 
 # What run.py itself tests around the cases of dio_test
-OWN_CASES = ["which-impl", "fio-verify", "remount", "fsck", "pins"]
+OWN_CASES = ["which-impl", "fio-verify", "remount", "replay", "fsck", "pins"]
 # Not every configuration needs every case: these show what differs on another device.
 SMOKE = ["mix-*", "holes", "unwritten-*", "eof-reads", "append-*", "extend", "sync-writes",
          "fragments", "coherent", "cached-async", "which-impl", "remount", "fsck"]
@@ -65,7 +67,8 @@ COW = ["mix-sync", "mix-io_uring", "holes", "eof-reads", "append-*", "extend", "
 ATOMIC = ["atomic", "mix-io_uring", "holes", "which-impl", "remount", "fsck"]
 READS = ["read-only", "which-impl", "remount", "fsck"]
 # These fit one file system only: they run where they are named, and "*" does not mean them.
-SPECIAL = ["read-only", "zone-sequential", "zone-conventional", "busy-poller"]
+SPECIAL = ["read-only", "zone-sequential", "zone-conventional", "busy-poller", "slow-flush", "logged-writes",
+           "replay"]
 
 
 # How to make each file system, and how to check it; there is no checker of zonefs.
@@ -131,6 +134,11 @@ CONFIGS = [
     Config("f2fs-late", "f2fs", device="null-late", only=["pending"]),
     # On a file of XFS on such a disk: what completes a request of one file system makes one of the other.
     Config("ext4-loop", "ext4", "-b 4096", device="loop", only=["pending"]),
+    # With a cache that can be slow, and with a log of what is stable.
+    xfs("xfs-flush", device="slow-flush", only=["slow-flush"]),
+    Config("ext4-flush", "ext4", "-b 4096", device="slow-flush", only=["slow-flush"]),
+    Config("ext4-logged", "ext4", "-b 4096", device="logged", only=["logged-writes", "replay", "fsck"]),
+    xfs("xfs-logged", device="logged", only=["logged-writes", "replay", "fsck"]),
     xfs("xfs-alwayscow", only=COW, knob="/sys/fs/xfs/debug/always_cow"),
     xfs("xfs-zoned", "-r zoned=1", reflink=False, device="zoned", only=COW),
     # Both with a disk that writes atomically by itself
@@ -228,6 +236,10 @@ NULL_BLK: dict[str, dict[str, int]] = {
     "null-timer": {"irqmode": 2, "completion_nsec": 20000, "cache_size": 16},
     "null-late": {"irqmode": 2, "completion_nsec": 5000000},
     "null-below": {"irqmode": 2, "completion_nsec": 5000000, "size": DEV_MIB + 200},
+    "null-cached": {"irqmode": 2, "completion_nsec": 100000, "cache_size": 16, "size": DEV_MIB},
+    "null-log": {"size": 300},
+    "null-replayed": {"size": DEV_MIB},
+    "null-cow": {"size": 64},
     "zoned": {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 6, "poll_queues": 0},
     "zones": {"size": 64, "zoned": 1, "zone_size": 4, "zone_nr_conv": 2, "poll_queues": 0},
 }
@@ -259,6 +271,18 @@ def make_loop() -> str:
     return "loop0"
 
 
+def begin_log() -> str:
+    """A disk with a log of what is written to it from now on."""
+    below, log, replayed = (Path("/dev", make_disk(f"null-{name}")) for name in ("cached", "log", "replayed"))
+    return replay.start(below, log, replayed, DIRTY_MIB * MIB)
+
+
+def make_slow_flush() -> str:
+    """A disk with a cache; the case says how long a flush takes."""
+    below = Path("/dev", make_disk("null-cached"))
+    return replay.map_disk("slow-flush", f"0 {replay.size_of(below)} delay" + f" {below} 0 0" * 3)
+
+
 @functools.cache
 def make_disk(kind: str) -> str:
     """A disk in memory. What is on it stays, so that stale data can be noticed."""
@@ -272,6 +296,8 @@ def make_disk(kind: str) -> str:
         disk = make_protected()
     elif kind == "loop":
         disk = make_loop()
+    elif kind == "slow-flush":
+        disk = make_slow_flush()
     else:
         disk = machine.make_null_blk(f"nullb{list(NULL_BLK).index(kind)}", DEV_MIB, {
             "submit_queues": 2, "poll_queues": 1, "irqmode": 1, **NULL_BLK[kind]})
@@ -359,7 +385,7 @@ class Runner:
     def prepare(self, config: Config) -> str:
         if config.knob:
             write(config.knob, 1)
-        disk = make_disk(config.device)
+        disk = begin_log() if config.device == "logged" else make_disk(config.device)
         write(f"/sys/block/{disk}/queue/stable_writes", int(config.stable_writes))
         if config.fstype == "erofs":
             make_tree(TREE)
@@ -440,6 +466,14 @@ class Runner:
             raise Failed(f"{caller} answers for both implementations")
         return caller
 
+    def replay(self, name: str, config: Config, logged: bool) -> None:
+        if not logged:
+            self.result(name, "skip", "logged-writes has not run")
+            return
+        log, disk, cow = (Path("/dev", make_disk(f"null-{name}")) for name in ("log", "replayed", "cow"))
+        with self.test(name) as say:
+            say.append(f"{replay.replay(config.fstype, log, disk, cow)} crashes")
+
     def config(self, config: Config, impl: str, cases: list[str]) -> None:
         prefix = f"{config.name}/{impl}"
         for path in (self.record(config.name, impl), f"{self.out}/manifest"):
@@ -475,6 +509,8 @@ class Runner:
             if "fsck" in cases:
                 with self.test(f"{prefix}/fsck"):
                     command(*FILE_SYSTEMS[config.fstype][1].split(), f"/dev/{disk}")
+            if "replay" in cases:
+                self.replay(f"{prefix}/replay", config, "logged-writes" in cases)
         except (Failed, OSError) as e:
             # Without this unmount nothing else can use the disk.
             self.result(f"{prefix}/teardown", "fail", str(e))

@@ -2,17 +2,23 @@
 """Tests of what reads results: run.py here and report.py above."""
 
 import argparse
+import array
 import io
 import os
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import replay
 import run
 
 import ktap
+import machine
 import report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -55,6 +61,59 @@ class Plan(unittest.TestCase):
         self.assertEqual(cases["zonefs"], ["zone-conventional", "which-impl", "remount"])
         self.assertIn("diff/erofs/read-only", diffs)
         self.assertNotIn("diff/xfs/zone-conventional", diffs)
+
+
+class Replay(unittest.TestCase):
+    """Of a log of writes (dm-log-writes), and of what a crash has left."""
+
+    def setUp(self) -> None:
+        # pylint: disable-next=consider-using-with
+        self.dir = tempfile.TemporaryDirectory()
+        self.addCleanup(self.dir.cleanup)
+
+    def log(self, *entries: tuple[int, int, bytes], magic: int = replay.MAGIC) -> list[replay.Entry]:
+        sector = replay.SECTOR
+        text = struct.pack("<QQQI", magic, 1, len(entries), sector).ljust(sector, b"\0")
+        for at, flags, data in entries:
+            sectors, mark = len(data) // sector, flags & replay.MARK
+            text += (struct.pack("<QQQQ", at, 0 if mark else sectors, flags, len(data) if mark else 0)
+                     + (data if mark else b"")).ljust(sector, b"\0")
+            text += data if not flags & (replay.MARK | replay.DISCARD) else b""
+        path = Path(self.dir.name, "log")
+        path.write_bytes(text + b"\xdb" * sector)
+        return list(replay.entries(path))
+
+    def test_entries(self) -> None:
+        written = [(8, 0, b"a" * 1024), (0, replay.MARK, b"0/16384"), (16, replay.DISCARD, b"d" * 512),
+                   (0, replay.FLUSH, b""), (24, 0, b"b" * 512)]
+        found = [(e.sector, e.flags, e.data) for e in self.log(*written)]
+        self.assertEqual(found, [(at, flags, b"" if flags & replay.DISCARD else data)
+                                 for at, flags, data in written])
+        with self.assertRaisesRegex(machine.Failed, "no log of writes"):
+            self.log(magic=1)
+
+    def check(self, text: bytes, *done: int) -> None:
+        Path(self.dir.name, "logged-1").write_bytes(text)
+        with mock.patch.object(replay, "MNT", self.dir.name):
+            replay.check_file(1, set(done))
+
+    def test_file(self) -> None:
+        length = replay.LEN
+        first, second = (array.array("Q", range((1 << 40) + at + 1, (1 << 40) + at + 1 + length, 8)).tobytes()
+                         for at in (0, length))
+        nothing = bytes(length)
+        self.check(b"")
+        self.check(nothing + second, length)
+        self.check(first + second, 0, length)
+        for text, done, error in (
+                (b"", 0, "write to 0 of file 1 was complete and is lost"),
+                (first, length, "write to 16384 of file 1 was complete and is lost"),
+                (first[:-8] + bytes(8), 0, "write to 0 of file 1 was complete and is lost"),
+                (first + nothing, length, "write to 16384"),
+                (b"\xdb" * length + second, length, "at 0 of file 1 is neither"),
+                (second + second, length, "at 0 of file 1 is neither")):
+            with self.assertRaisesRegex(machine.Failed, error):
+                self.check(text, done)
 
 
 class Trace(unittest.TestCase):
