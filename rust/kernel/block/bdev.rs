@@ -44,10 +44,12 @@ impl BlockDevice {
         self.0.get()
     }
 
-    #[inline]
-    fn limits(&self) -> *const bindings::queue_limits {
-        // SAFETY: By the invariants the device is valid and `bd_queue` is never NULL.
-        unsafe { &raw const (*(*self.as_raw()).bd_queue).limits }
+    /// The limits, as they are now.
+    #[inline(always)]
+    fn limits(&self) -> bindings::queue_limits {
+        // SAFETY: By the invariants the device and its queue are valid. C reads the fields without a lock
+        // as well.
+        unsafe { (*(*self.as_raw()).bd_queue).limits }
     }
 
     /// The smallest unit that the device addresses, in bytes: a power of two
@@ -57,8 +59,7 @@ impl BlockDevice {
     #[doc(alias = "bdev_logical_block_size")]
     #[inline]
     pub fn logical_block_size(&self) -> u32 {
-        // SAFETY: The limits belong to a valid queue. C reads the field without a lock as well.
-        unsafe { (*self.limits()).logical_block_size }
+        self.limits().logical_block_size
     }
 
     /// The alignment in bytes that memory segments need, less one (`bdev_dma_alignment()`).
@@ -67,8 +68,7 @@ impl BlockDevice {
     #[doc(alias = "bdev_dma_alignment")]
     #[inline]
     pub fn dma_alignment_mask(&self) -> u32 {
-        // SAFETY: As in `logical_block_size`.
-        unsafe { (*self.limits()).dma_alignment }
+        self.limits().dma_alignment
     }
 
     /// Whether the device has a volatile write cache (`bdev_write_cache()`).
@@ -89,8 +89,7 @@ impl BlockDevice {
     #[doc(alias = "bdev_fua")]
     #[inline]
     pub fn has_fua(&self) -> bool {
-        // SAFETY: As in `logical_block_size`.
-        unsafe { (*self.limits()).features & bindings::BLK_FEAT_FUA != 0 }
+        self.limits().features & bindings::BLK_FEAT_FUA != 0
     }
 
     /// Whether the driver honours [`OpFlags::NOWAIT`] (`bdev_nowait()`).
@@ -101,8 +100,7 @@ impl BlockDevice {
     #[doc(alias = "bdev_nowait")]
     #[inline]
     pub fn has_nowait(&self) -> bool {
-        // SAFETY: As in `logical_block_size`.
-        unsafe { (*self.limits()).features & bindings::BLK_FEAT_NOWAIT != 0 }
+        self.limits().features & bindings::BLK_FEAT_NOWAIT != 0
     }
 
     /// The largest bio in bytes whose integrity data fits one buffer (`max_integrity_io_size()`).
@@ -110,13 +108,12 @@ impl BlockDevice {
     /// Zero for a device without an integrity profile.
     #[doc(alias = "max_integrity_io_size")]
     pub fn max_integrity_bytes(&self) -> usize {
-        // SAFETY: As in `logical_block_size`. The function is for a device with an integrity profile.
-        // CAST: Widening.
-        unsafe {
-            match (*self.limits()).integrity.metadata_size {
-                0 => 0,
-                _ => bindings::max_integrity_io_size(self.limits().cast_mut()) as usize,
-            }
+        let mut limits = self.limits();
+        match limits.integrity.metadata_size {
+            0 => 0,
+            // SAFETY: The limits are those of a device with an integrity profile.
+            // CAST: Widening.
+            _ => unsafe { bindings::max_integrity_io_size(&mut limits) as usize },
         }
     }
 }

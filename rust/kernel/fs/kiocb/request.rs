@@ -51,12 +51,18 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     /// How many pages [`Kiocb::has_cached_pages`] looks for one by one.
     const MAX_LOOKED_AT: i64 = 16;
 
+    /// The fields, as they are now.
+    #[inline(always)]
+    fn fields(&self) -> bindings::kiocb {
+        // SAFETY: The kiocb is valid by the invariants.
+        unsafe { *self.as_raw() }
+    }
+
     /// The flags (`ki_flags`), as they are now: polling may be switched off on the way.
     #[doc(alias = "ki_flags")]
     #[inline]
     pub fn flags(&self) -> IocbFlags {
-        // SAFETY: The kiocb is valid by the invariants.
-        IocbFlags(unsafe { (*self.as_raw()).ki_flags })
+        IocbFlags(self.fields().ki_flags)
     }
 
     /// Whether the caller waits for the result itself (`is_sync_kiocb()`).
@@ -65,8 +71,7 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     #[doc(alias = "is_sync_kiocb")]
     #[inline]
     pub fn is_sync(&self) -> bool {
-        // SAFETY: The kiocb is valid by the invariants.
-        unsafe { (*self.as_raw()).ki_complete.is_none() }
+        self.fields().ki_complete.is_none()
     }
 
     /// Whether the data must be stable when the write completes (`iocb_is_dsync()`): the kiocb or
@@ -82,8 +87,7 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     #[doc(alias = "ki_ioprio")]
     #[inline]
     pub fn ioprio(&self) -> u16 {
-        // SAFETY: The kiocb is valid by the invariants.
-        unsafe { (*self.as_raw()).ki_ioprio }
+        self.fields().ki_ioprio
     }
 
     /// The inode of the file (`file_inode()`).

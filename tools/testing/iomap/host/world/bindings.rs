@@ -20,7 +20,7 @@ pub(crate) type iomap_iter_begin_fn =
 
 macro_rules! structs {
     ($($name:ident { $($field:ident: $ty:ty),* $(,)? })*) => {
-        $(#[repr(C)] pub(crate) struct $name { $(pub(crate) $field: $ty,)* })*
+        $(#[repr(C)] #[derive(Clone, Copy)] pub(crate) struct $name { $(pub(crate) $field: $ty,)* })*
     };
 }
 
