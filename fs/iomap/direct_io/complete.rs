@@ -25,7 +25,6 @@ use super::{
 use core::mem::ManuallyDrop;
 use kernel::{
     block::bio::Pages,
-    fs::inode::Failed,
     iomap::{
         bio_set::GivenAway,
         flags::EndIoFlags,
@@ -334,9 +333,8 @@ fn end(
 
     if let Some(ctx) = ctx {
         if error != 0 && decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
-            let failed = if write { Failed::Write } else { Failed::Read };
             let inode = iocb.inode();
-            inode.report_io_error(failed, pos, size as u64, error, ctx);
+            inode.report_io_error(write, pos, size as u64, error, ctx);
         }
         // Only now: a buffered read before the conversion would fill the page cache with zeroes. Best
         // effort: if the caller's memory is a mapping of the same file, its pages may be cached

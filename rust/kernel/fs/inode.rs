@@ -21,9 +21,7 @@
 //! /// Prepares a write that may have to be completed in process context. The end of its bio is too
 //! /// late for that, because it may be in an interrupt.
 //! fn prepare_write(inode: &Inode, ctx: MaySleep) -> Result {
-//!     inode.ensure_dio_done_wq(ctx)?;
-//!     debug_assert!(inode.dio_done_wq().is_some());
-//!     Ok(())
+//!     inode.ensure_dio_done_wq(ctx)
 //! }
 //! ```
 
@@ -52,18 +50,6 @@ use core::ptr::NonNull;
 #[doc(alias = "inode")]
 #[repr(transparent)]
 pub struct Inode(Opaque<bindings::inode>);
-
-/// The direction of a failed request (`enum fserror_type`).
-#[doc(alias = "fserror_type")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failed {
-    /// A read failed (`FSERR_DIRECTIO_READ`).
-    #[doc(alias = "FSERR_DIRECTIO_READ")]
-    Read,
-    /// A write failed (`FSERR_DIRECTIO_WRITE`).
-    #[doc(alias = "FSERR_DIRECTIO_WRITE")]
-    Write,
-}
 
 impl Inode {
     /// Borrows an inode from C.
@@ -110,7 +96,7 @@ impl Inode {
     /// context may transfer such a file.
     #[doc(alias = "IS_ENCRYPTED")]
     #[inline]
-    pub fn is_encrypted(&self) -> bool {
+    pub(crate) fn is_encrypted(&self) -> bool {
         // SAFETY: The inode is valid; the flag does not change while the file is open.
         unsafe { (*self.as_raw()).i_flags & bindings::S_ENCRYPTED != 0 }
     }
@@ -139,7 +125,7 @@ impl Inode {
     /// of the super block is closed.
     #[doc(alias = "s_dio_done_wq")]
     #[inline]
-    pub fn dio_done_wq(&self) -> Option<&Queue> {
+    pub(crate) fn dio_done_wq(&self) -> Option<&Queue> {
         // ORDERING: Carries the address dependency on the queue's initialisation, as in C.
         // SAFETY: The inode pins the super block. The pointer changes once, from NULL, by a
         // `cmpxchg()`, and the queue lives as long as the inode.
@@ -178,7 +164,7 @@ impl Inode {
         to_result(unsafe { bindings::sb_init_dio_done_wq(self.super_block()) })
     }
 
-    /// Reports a failed request to the file system and to user space (`fserror_report_io()`).
+    /// Reports a failed read or write to the file system and to user space (`fserror_report_io()`).
     ///
     /// User space gets the report by fanotify. `pos` and `len` are in bytes, `error` is a negative
     /// errno. If there is no memory for the report, the kernel log has it instead.
@@ -188,10 +174,11 @@ impl Inode {
     /// [`MaySleep`].
     #[doc(alias("fserror_report", "fserror_report_io"))]
     #[cold]
-    pub fn report_io_error(&self, failed: Failed, pos: i64, len: u64, error: c_int, _: MaySleep) {
-        let kind = match failed {
-            Failed::Read => bindings::fserror_type_FSERR_DIRECTIO_READ,
-            Failed::Write => bindings::fserror_type_FSERR_DIRECTIO_WRITE,
+    pub fn report_io_error(&self, write: bool, pos: i64, len: u64, error: c_int, _: MaySleep) {
+        let kind = if write {
+            bindings::fserror_type_FSERR_DIRECTIO_WRITE
+        } else {
+            bindings::fserror_type_FSERR_DIRECTIO_READ
         };
         // SAFETY: The inode is valid by the invariants.
         unsafe {

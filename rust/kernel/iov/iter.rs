@@ -20,7 +20,6 @@ use core::{
     cell::Cell,
     cmp::min,
     marker::PhantomData,
-    ptr::NonNull,
     slice, //
 };
 
@@ -65,7 +64,6 @@ use core::{
 /// # let mut memory = unsafe { IovIter::from_raw(raw.get()) };
 /// # // SAFETY: KUnit runs examples in a kernel thread, and this one holds no lock.
 /// # let ctx = unsafe { MaySleep::assume() };
-/// assert!(!memory.is_source() && !memory.is_user_backed());
 /// assert_eq!(read_hole(&mut memory, 12, 4, ctx), 8);
 /// assert_eq!(memory.len(), 8);
 /// assert_eq!(read_hole(&mut memory, u64::MAX, 0, ctx), 8);
@@ -74,7 +72,7 @@ use core::{
 /// ```
 #[doc(alias = "iov_iter")]
 pub struct IovIter<'a> {
-    raw: NonNull<bindings::iov_iter>,
+    raw: *mut bindings::iov_iter,
     _memory: PhantomData<&'a mut bindings::iov_iter>,
 }
 
@@ -86,7 +84,7 @@ pub struct IovIter<'a> {
 /// this says where it stood.
 #[derive(Clone, Copy)]
 pub struct Mark<'a> {
-    raw: NonNull<bindings::iov_iter>,
+    raw: *mut bindings::iov_iter,
     /// Bytes that were left.
     left: usize,
     /// Invariant in the lifetime, so that no iterator with a shorter borrow accepts the mark.
@@ -113,8 +111,7 @@ impl<'a> IovIter<'a> {
     pub unsafe fn from_raw(ptr: *mut bindings::iov_iter) -> Self {
         // INVARIANT: Required of the caller.
         Self {
-            // SAFETY: A valid pointer is not NULL.
-            raw: unsafe { NonNull::new_unchecked(ptr) },
+            raw: ptr,
             _memory: PhantomData,
         }
     }
@@ -122,28 +119,39 @@ impl<'a> IovIter<'a> {
     /// Returns the iterator as C knows it.
     #[inline]
     pub(crate) fn as_raw(&mut self) -> *mut bindings::iov_iter {
-        self.raw.as_ptr()
+        self.raw
+    }
+
+    /// The iterator as this function may look at it, while C does not change it.
+    #[inline(always)]
+    fn fields(&self) -> &bindings::iov_iter {
+        // SAFETY: By the invariants the iterator is valid, and it is borrowed as long.
+        unsafe { &*self.raw }
     }
 
     /// Whether the request is a write, which takes data from this memory (`iov_iter_rw()`).
     #[doc(alias = "iov_iter_rw")]
     #[inline]
-    pub fn is_source(&self) -> bool {
-        // SAFETY: The iterator is valid by the invariants.
-        unsafe { (*self.raw.as_ptr()).data_source }
+    pub(crate) fn is_source(&self) -> bool {
+        self.fields().data_source
     }
 
     /// Bytes left (`iov_iter_count()`).
     #[doc(alias = "iov_iter_count")]
     #[inline]
     pub fn len(&self) -> usize {
-        // SAFETY: The iterator is valid by the invariants. All of its kinds have a count.
+        // SAFETY: All kinds of iterators have a count.
+        unsafe { self.fields().__bindgen_anon_1.__bindgen_anon_1.as_ref() }.count
+    }
+
+    /// As [`IovIter::len`], to be changed.
+    #[inline(always)]
+    fn len_mut(&mut self) -> &mut usize {
+        // SAFETY: By the invariants the iterator is valid, and it is borrowed as long. All kinds have a
+        // count.
         unsafe {
-            (*self.raw.as_ptr())
-                .__bindgen_anon_1
-                .__bindgen_anon_1
-                .as_ref()
-                .count
+            let memory = &raw mut (*self.raw).__bindgen_anon_1.__bindgen_anon_1;
+            &mut (*memory).as_mut().count
         }
     }
 
@@ -157,8 +165,7 @@ impl<'a> IovIter<'a> {
     #[doc(alias = "iov_iter_type")]
     #[inline]
     fn kind(&self) -> u32 {
-        // SAFETY: The iterator is valid by the invariants.
-        u32::from(unsafe { (*self.raw.as_ptr()).iter_type })
+        u32::from(self.fields().iter_type)
     }
 
     /// Whether the memory belongs to user space (`user_backed_iter()`).
@@ -166,7 +173,7 @@ impl<'a> IovIter<'a> {
     /// A read dirties such pages; see [`Pages`](crate::block::bio::Pages).
     #[doc(alias = "user_backed_iter")]
     #[inline]
-    pub fn is_user_backed(&self) -> bool {
+    pub(crate) fn is_user_backed(&self) -> bool {
         matches!(
             self.kind(),
             bindings::iter_type_ITER_UBUF | bindings::iter_type_ITER_IOVEC
@@ -192,13 +199,11 @@ impl<'a> IovIter<'a> {
         if !self.is_bvec() || self.is_empty() {
             return false;
         }
-        // SAFETY: The iterator is valid by the invariants, and so are the segments of this kind.
-        let (segments, done) = unsafe {
-            let raw = self.raw.as_ptr();
-            let memory = (*raw).__bindgen_anon_1.__bindgen_anon_1.as_ref();
-            let nr_segs = (*raw).__bindgen_anon_2.nr_segs;
-            let bvec = memory.__bindgen_anon_1.bvec;
-            (slice::from_raw_parts(bvec, nr_segs), (*raw).iov_offset)
+        let (iter, done) = (self.fields(), self.fields().iov_offset);
+        // SAFETY: A valid iterator of this kind has so many segments.
+        let segments = unsafe {
+            let memory = iter.__bindgen_anon_1.__bindgen_anon_1.as_ref();
+            slice::from_raw_parts(memory.__bindgen_anon_1.bvec, iter.__bindgen_anon_2.nr_segs)
         };
         let [first, ..] = segments else {
             return false;
@@ -258,22 +263,17 @@ impl<'a> IovIter<'a> {
     pub(crate) fn cut<R>(&mut self, max: u64, section: impl FnOnce(&mut IovIter<'_>) -> R) -> R {
         // CAST: Widening, and back a value that came from a `usize`.
         let hidden = (self.len() as u64).saturating_sub(max) as usize;
-        // SAFETY: As in `len`. By the invariants nobody else uses the iterator.
-        let count = unsafe {
-            &raw mut (*self.as_raw())
-                .__bindgen_anon_1
-                .__bindgen_anon_1
-                .as_mut()
-                .count
-        };
-        // SAFETY: The field is valid. No more is hidden than is left.
-        unsafe { *count = (*count).wrapping_sub(hidden) };
+        let left = self.len_mut();
+        // OVERFLOW: No more is hidden than is left.
+        *left = left.wrapping_sub(hidden);
         let result = section(&mut IovIter {
             raw: self.raw,
             _memory: PhantomData,
         });
-        // SAFETY: As above. The hidden bytes are still there, after those that are left.
-        unsafe { *count = (*count).wrapping_add(hidden) };
+        // The hidden bytes are still there, after those that are left.
+        let left = self.len_mut();
+        // OVERFLOW: No more than before.
+        *left = left.wrapping_add(hidden);
         result
     }
 
@@ -302,7 +302,7 @@ impl<'a> IovIter<'a> {
         if self.is_bvec() {
             return 0;
         }
-        pages(self.as_raw(), bindings::BIO_MAX_VECS)
+        self.pages(bindings::BIO_MAX_VECS)
     }
 
     /// The number of segments that a bio needs to bounce this memory (`bio_iov_bounce_nr_vecs()`).
@@ -313,10 +313,19 @@ impl<'a> IovIter<'a> {
     #[inline]
     pub(crate) fn bounce_vecs(&mut self) -> u16 {
         if self.is_source() {
-            pages(self.as_raw(), bindings::BIO_MAX_VECS)
+            self.pages(bindings::BIO_MAX_VECS)
         } else {
-            pages(self.as_raw(), bindings::BIO_MAX_VECS - 1).wrapping_add(1)
+            self.pages(bindings::BIO_MAX_VECS - 1).wrapping_add(1)
         }
+    }
+
+    /// The number of pages that the memory spans, at most `max` (`iov_iter_npages()`).
+    #[doc(alias = "iov_iter_npages")]
+    #[inline]
+    fn pages(&mut self, max: u32) -> u16 {
+        // SAFETY: The iterator is valid.
+        // CAST: `BIO_MAX_VECS` fits both types, and bounds the result.
+        unsafe { bindings::iov_iter_npages(self.as_raw(), max as c_int) as u16 }
     }
 }
 
@@ -340,13 +349,4 @@ fn are_aligned(
         (done, left) = (0, left.wrapping_sub(len));
     }
     bits & mask == 0
-}
-
-/// The number of pages that the iterator spans, at most `max` (`iov_iter_npages()`).
-#[doc(alias = "iov_iter_npages")]
-#[inline]
-fn pages(iter: *mut bindings::iov_iter, max: u32) -> u16 {
-    // SAFETY: Our callers have a valid iterator.
-    // CAST: `BIO_MAX_VECS` fits both types, and bounds the result.
-    unsafe { bindings::iov_iter_npages(iter, max as c_int) as u16 }
 }
