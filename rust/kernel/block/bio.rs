@@ -542,51 +542,33 @@ impl Filled {
     }
 }
 
-/// Marks a bio as polled (`bio_set_polled()`), unless the block layer will submit another in its
-/// place, which no poller could find. Returns whether it did.
+/// Marks a bio as polled (`bio_set_polled()`), unless the block layer will submit an encrypted copy in
+/// its place, which no poller could find: the device cannot encrypt. Returns whether it did.
 ///
 /// A polled bio raises no interrupt: it ends only when somebody polls for it.
 ///
 /// # Safety
 ///
 /// Nobody else may use the bio.
-#[doc(alias("bio_set_polled", "REQ_POLLED"))]
+#[doc(alias("bio_set_polled", "REQ_POLLED", "blk_crypto_config_supported_natively"))]
 #[cold]
 pub(crate) unsafe fn set_polled(bio: *mut bindings::bio) -> bool {
-    // SAFETY: Required of the caller.
+    // SAFETY: Required of the caller. The device and the context are valid as long as the bio, and
+    // the key as long as the file is open.
     unsafe {
-        if is_encrypted_on_the_way(bio) {
-            return false;
+        #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
+        {
+            let (bdev, crypt) = ((*bio).bi_bdev, (*bio).bi_crypt_context);
+            if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 && !crypt.is_null() {
+                let config = &raw const (*(*crypt).bc_key).crypto_cfg;
+                if !bindings::blk_crypto_config_supported_natively(bdev, config) {
+                    return false;
+                }
+            }
         }
         (*bio).bi_opf |= 1 << bindings::req_flag_bits___REQ_POLLED;
     }
     true
-}
-
-/// Whether the block layer will submit an encrypted copy in place of this bio.
-///
-/// It does so if the device cannot encrypt. Nobody outside knows the copy, so nobody can poll for
-/// it.
-///
-/// # Safety
-///
-/// `bio` must be valid.
-#[doc(alias = "blk_crypto_config_supported_natively")]
-#[inline]
-unsafe fn is_encrypted_on_the_way(bio: *const bindings::bio) -> bool {
-    #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
-    // SAFETY: Required of the caller. The device and the context are valid as long as the bio, and
-    // the key as long as the file is open.
-    unsafe {
-        let (bdev, crypt) = ((*bio).bi_bdev, (*bio).bi_crypt_context);
-        if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 && !crypt.is_null() {
-            let config = &raw const (*(*crypt).bc_key).crypto_cfg;
-            return !bindings::blk_crypto_config_supported_natively(bdev, config);
-        }
-    }
-    #[cfg(not(CONFIG_BLK_INLINE_ENCRYPTION))]
-    let _ = bio;
-    false
 }
 
 /// Submits a bio, encrypted in software if it has to be (`blk_crypto_submit_bio()`).

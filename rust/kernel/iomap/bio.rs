@@ -66,7 +66,6 @@ use crate::{
         op,
         put_with_pages,
         result,
-        set_polled,
         submit,
         Bio,
         Buffers,
@@ -77,10 +76,6 @@ use crate::{
     error::to_result,
     fs::IocbFlags,
     prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
     task::MaySleep, //
 };
 
@@ -323,33 +318,28 @@ fn zeroes<T: Exported>(
 /// Submits a bio for byte `pos` of the file, as a part of `request`. `place` has the mapping.
 #[doc(alias = "iomap_dio_submit_bio")]
 #[inline(always)]
-fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, bio: Filled, pos: i64) {
+fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: Filled, pos: i64) {
     let bio_ref = request.bio_ref();
     let iocb = request.iocb();
+    // The caller of a synchronous request sleeps, so it cannot poll.
+    let polled = iocb.flags().has(IocbFlags::HIPRI) && !iocb.is_sync() && iocb.poll_for(&mut bio);
     let raw = bio.into_raw();
-    // SAFETY: The bio is ours; `end_io` takes the reference back from `bi_private`.
+    // SAFETY: The bio is filled, and given up here; `end_io` takes the reference back from `bi_private`.
+    // The iterator is valid.
     unsafe {
         (*raw).bi_private = bio_ref.into_raw();
         (*raw).bi_end_io = Some(end_io::<T>);
-    }
-    // The caller of a synchronous request sleeps, so it cannot poll.
-    let polled = iocb.flags().has(IocbFlags::HIPRI)
-        && !iocb.is_sync()
-        // SAFETY: The bio is ours, and nobody else writes to the kiocb.
-        && unsafe { poll_for(raw, iocb.as_raw()) };
-
-    match iocb.ops().submit_io() {
-        // SAFETY: The bio is complete and given up here, and the iterator is valid.
-        Some(submit_io) => unsafe { submit_io(place.as_raw(), raw, pos) },
-        None => {
-            if place.flags().has(MapFlags::ANON_WRITE) {
-                // Only the callback could assign an address on the device.
-                crate::do_once_lite! {
-                    crate::warn_on!(true);
+        match iocb.ops().submit_io() {
+            Some(submit_io) => submit_io(place.as_raw(), raw, pos),
+            None => {
+                if place.flags().has(MapFlags::ANON_WRITE) {
+                    // Only the callback could assign an address on the device.
+                    crate::do_once_lite! {
+                        crate::warn_on!(true);
+                    }
                 }
+                submit(raw);
             }
-            // SAFETY: The bio is complete and given up here.
-            unsafe { submit(raw) };
         }
     }
     if polled {
@@ -364,30 +354,10 @@ fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, bio: Fille
 ///
 /// # Safety
 ///
-/// These functions must call [`end_io`] and [`ioend_end_io`] with this type.
+/// These functions must call [`end_io`] and [`ioend_end_io`] with this type, or no bio of such a request
+/// may be submitted.
 #[doc(alias("iomap_dio_bio_end_io", "iomap_finish_ioend_direct"))]
 pub unsafe trait Exported: Operations {}
-
-/// Lets the caller poll for a bio, or takes the request out of polling if nobody can. Returns which.
-///
-/// # Safety
-///
-/// Nobody else may use the bio, or write to the kiocb.
-#[doc(alias = "bio_set_polled")]
-#[cold]
-pub(super) unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool {
-    // SAFETY: Required of the caller.
-    unsafe {
-        if !set_polled(bio) {
-            (*iocb).ki_flags &= !IocbFlags::HIPRI.into_raw();
-            return false;
-        }
-        // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a bio
-        // (`SLAB_TYPESAFE_BY_RCU`), and reads the field with `READ_ONCE()`.
-        Atomic::from_ptr(&raw mut (*iocb).private).store(bio.cast(), Relaxed);
-    }
-    true
-}
 
 /// Releases a bio that has ended with `result`, and drops its reference to the request of type `T`.
 /// Returns the request if that was the last reference.

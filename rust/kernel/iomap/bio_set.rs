@@ -37,7 +37,6 @@
 //! [`Whole`]: super::iter::Whole
 
 use super::{
-    bio::poll_for,
     handover::{
         sleep_until,
         AtHandshake,
@@ -295,8 +294,7 @@ impl<T: Operations, O> Unsubmitted<T, O> {
     #[inline]
     pub fn poll_for(&mut self) {
         if !self.iocb.is_sync() {
-            // SAFETY: The bio is ours, and nobody else writes to the kiocb.
-            unsafe { poll_for(self.bio.as_raw(), self.iocb.as_raw()) };
+            self.iocb.poll_for(&mut self.bio);
         }
     }
 

@@ -79,6 +79,10 @@ use super::{
 };
 use crate::{
     bindings,
+    block::bio::{
+        set_polled,
+        Filled, //
+    },
     error::to_result,
     fs::{
         IocbFlags,
@@ -125,6 +129,13 @@ impl Iocb {
         unsafe { (*self.as_raw()).ki_flags &= !IocbFlags::HIPRI.into_raw() };
     }
 
+    /// Lets the caller poll for a bio, or takes the request out of polling if nobody can. Returns which.
+    #[inline(always)]
+    pub(super) fn poll_for(&self, bio: &mut Filled) -> bool {
+        // SAFETY: The bio is valid and not submitted yet. The rest is as above.
+        unsafe { poll_for(bio.as_raw(), self.as_raw()) }
+    }
+
     /// Logs, rate limited, that this request and mapped pages of the file collided.
     ///
     /// The message names the file and the task.
@@ -134,6 +145,27 @@ impl Iocb {
         // SAFETY: The kiocb and its file are valid by the invariants.
         unsafe { bindings::iomap_dio_warn_collision(self.as_raw()) };
     }
+}
+
+/// Not inline, as few poll, and by the values, so that they are not in memory for it.
+///
+/// # Safety
+///
+/// Nobody else may use the bio, or write to the kiocb.
+#[doc(alias = "bio_set_polled")]
+#[cold]
+unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool {
+    // SAFETY: Required of the caller.
+    unsafe {
+        if !set_polled(bio) {
+            (*iocb).ki_flags &= !IocbFlags::HIPRI.into_raw();
+            return false;
+        }
+        // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a bio
+        // (`SLAB_TYPESAFE_BY_RCU`), and reads the field with `READ_ONCE()`.
+        Atomic::from_ptr(&raw mut (*iocb).private).store(bio.cast(), Relaxed);
+    }
+    true
 }
 
 /// A kiocb whose request is being prepared.
@@ -307,8 +339,10 @@ impl BusyIocb<DioOps> {
         // INVARIANT: There are no callbacks any more.
         self.ops = DioOps::none();
     }
+}
 
-    /// Goes on without telling the file system: no bio was submitted.
+impl<O> BusyIocb<O> {
+    /// Goes on without telling the file system.
     #[inline]
     fn untold(self) -> BusyIocb<()> {
         // INVARIANT: The count goes over to the new value.
@@ -319,14 +353,13 @@ impl BusyIocb<DioOps> {
         }
     }
 
-    /// As [`BusyIocb::<()>::refuse`], for a request without bios: the file system is not told.
+    /// Ends a request without bios with an error, and gives the count back. The file system is not told.
     #[cold]
     pub fn refuse(self, error: Error) -> Answer {
-        self.untold().refuse(error)
+        // CAST: An errno fits.
+        self.untold().end_dio().answer(error.to_errno() as isize)
     }
-}
 
-impl<O> BusyIocb<O> {
     /// Makes the poller find no bio any more (`private`).
     ///
     /// A poller that has read the pointer before holds the RCU read lock, and the memory stays a
@@ -376,13 +409,6 @@ impl BusyIocb<()> {
             iocb: self.iocb,
             armed: self.armed,
         }
-    }
-
-    /// Ends a request with an error, and gives the count back.
-    #[cold]
-    pub fn refuse(self, error: Error) -> Answer {
-        // CAST: An errno fits.
-        self.end_dio().answer(error.to_errno() as isize)
     }
 }
 
