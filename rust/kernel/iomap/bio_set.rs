@@ -317,15 +317,6 @@ impl<T: Operations, O> Unsubmitted<T, O> {
             bio::submit(raw);
         }
     }
-
-    /// Prepares the front pad for a submission that does not give the request away.
-    #[inline(always)]
-    fn begin_handshake(&self) -> *mut FrontPad<T> {
-        let pad = FrontPad::<T>::of(self.bio.as_raw());
-        // SAFETY: By the invariants there is room in front of the bio.
-        unsafe { (&raw mut (*pad).handshake).write(Handshake::new()) };
-        pad
-    }
 }
 
 impl<T: Operations> Unsubmitted<T, ()> {
@@ -359,10 +350,12 @@ impl<T: Operations> Unsubmitted<T, ()> {
     /// Submits the bio, and waits until it has ended: uninterruptibly, and accounted as I/O wait.
     #[inline(always)]
     fn submit_and_wait(self, ctx: MaySleep) -> (BusyIocb<()>, Result) {
-        let pad = self.begin_handshake();
         let bio = self.bio.as_raw();
-        // SAFETY: The handshake is written. The bio is ours again once it has ended.
+        let pad = FrontPad::<T>::of(bio);
+        // SAFETY: There is room in front of the bio, of which all that `end_awaited` looks at is written.
+        // The bio is ours again once it has ended.
         let result = unsafe {
+            (&raw mut (*pad).handshake).write(Handshake::new());
             Self::send(self.bio, end_awaited::<T>, ctx);
             wait(&(*pad).handshake, ctx);
             let result = bio::result(bio);
@@ -379,11 +372,12 @@ impl<T: Operations> Unsubmitted<T, DioOps> {
     /// The submission can still look at the kiocb, whichever comes first.
     #[inline(always)]
     pub fn start(self, dio: T, ctx: MaySleep) -> InFlight<T> {
-        let pad = self.begin_handshake();
         let bio = self.bio.as_raw();
+        let pad = FrontPad::<T>::of(bio);
         // SAFETY: There is room in front of the bio, all of which is written now.
         unsafe {
-            (*pad).head.left.write((self.iocb, dio));
+            (&raw mut (*pad).handshake).write(Handshake::new());
+            (&raw mut (*pad).head.left).write((self.iocb, dio));
             Self::send(self.bio, end_started::<T>, ctx);
         }
         // INVARIANT: Just submitted.
@@ -412,15 +406,15 @@ impl<T: Operations> InFlight<T> {
     /// The request, in front of its bio.
     #[inline(always)]
     fn pad(&self) -> &FrontPad<T> {
-        // SAFETY: By the invariants the request is not over. Its end changes only the handshake.
+        // SAFETY: By the invariants all of the request is there, and not over. Its end changes only the
+        // handshake.
         unsafe { &*FrontPad::of(self.bio) }
     }
 
     /// The kiocb of the request.
     #[inline]
     pub fn iocb(&self) -> &BusyIocb<DioOps> {
-        // SAFETY: By the invariants all of the request is initialised.
-        unsafe { &self.pad().head.left.assume_init_ref().0 }
+        &self.pad().head.left.0
     }
 
     /// Leaves the request to its bio, whose end calls [`Operations::done`]. Returns the request
@@ -484,7 +478,7 @@ unsafe extern "C" fn end_given<G: GivenAway>(bio: *mut bindings::bio) {
         let left = (iocb.without_callbacks(), given.failed());
         // SAFETY: As above, and in place of what was read there is all of a request now.
         let request = unsafe {
-            (*pad).head.left.write(left);
+            (&raw mut (*pad).head.left).write(left);
             Unique::<G::Failed>::in_front_of(bio, Home::FrontPadWithPages)
         };
         return request.punt();

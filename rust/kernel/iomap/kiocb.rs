@@ -454,9 +454,7 @@ impl DoneIocb {
     /// Whether [`DoneIocb::sync_written`] differs in nothing but the range: both are of one open file,
     /// which knows what errors of the page cache it was told of, and want the same metadata to be stable.
     pub fn syncs_as(&self, other: &Self) -> bool {
-        // SAFETY: Both kiocbs are valid.
-        let files = unsafe { ((*self.as_raw()).ki_filp, (*other.as_raw()).ki_filp) };
-        files.0 == files.1
+        self.fields().ki_filp == other.fields().ki_filp
             && self.flags().has(IocbFlags::SYNC) == other.flags().has(IocbFlags::SYNC)
     }
 

@@ -67,7 +67,7 @@ use core::{
 /// write if `write`, for a read otherwise. `pos` and `pos + len` are positions of a file.
 #[doc(alias = "iomap_ops")]
 pub struct MapOps<'a> {
-    ops: NonNull<bindings::iomap_ops>,
+    ops: *const bindings::iomap_ops,
     inode: &'a Inode,
     pub(super) private: *mut c_void,
     pos: i64,
@@ -95,8 +95,7 @@ impl<'a> MapOps<'a> {
     ) -> Self {
         // INVARIANT: Required of the caller.
         Self {
-            // SAFETY: A valid pointer is not NULL.
-            ops: unsafe { NonNull::new_unchecked(ops.cast_mut()) },
+            ops,
             inode,
             private,
             pos,
@@ -138,7 +137,7 @@ impl<'a> MapOps<'a> {
 
     #[inline]
     pub(super) fn as_raw(&self) -> *const bindings::iomap_ops {
-        self.ops.as_ptr()
+        self.ops
     }
 }
 

@@ -255,7 +255,7 @@ pub(super) struct Head<T: Operations> {
     /// What happens to the caller's pages.
     pub(super) pages: Pages,
     /// The kiocb, and the description.
-    pub(super) left: MaybeUninit<Left<T>>,
+    pub(super) left: Left<T>,
 }
 
 /// What submission leaves to the completion.
@@ -314,7 +314,7 @@ struct Counted<T: Operations> {
 /// # Invariants
 ///
 /// The request is there as long as this is used, and all is initialised but `work` and `home`.
-struct Shared<T: Operations>(NonNull<Counted<T>>);
+struct Shared<T: Operations>(*mut Counted<T>);
 
 impl<T: Operations> Clone for Shared<T> {
     #[inline]
@@ -331,7 +331,7 @@ impl<T: Operations> Deref for Shared<T> {
     #[inline(always)]
     fn deref(&self) -> &Counted<T> {
         // SAFETY: Valid by the invariants.
-        unsafe { self.0.as_ref() }
+        unsafe { &*self.0 }
     }
 }
 
@@ -354,13 +354,13 @@ impl<T: Operations> Shared<T> {
 /// # Invariants
 ///
 /// `protocol` and `at_ioend` are initialised, and the submission has all references.
-pub struct Prepared<T: Operations>(NonNull<Counted<T>>);
+pub struct Prepared<T: Operations>(*mut Counted<T>);
 
 impl<T: Operations> Drop for Prepared<T> {
     fn drop(&mut self) {
         // SAFETY: By the invariants nobody else refers to the memory. `kfree()` finds the
         // cache by itself, so `T::cache()` is not asked again.
-        unsafe { bindings::kfree(self.0.as_ptr().cast()) };
+        unsafe { bindings::kfree(self.0.cast()) };
     }
 }
 
@@ -368,8 +368,7 @@ impl<T: Operations> Prepared<T> {
     /// Allocates a request. Fails with `ENOMEM`.
     #[inline]
     pub fn new(_ctx: MaySleep) -> Result<Self> {
-        let memory = T::cache().alloc()?;
-        let raw = memory.as_ptr();
+        let raw = T::cache().alloc()?.as_ptr();
         // SAFETY: The memory is ours.
         unsafe {
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
@@ -378,7 +377,7 @@ impl<T: Operations> Prepared<T> {
             (&raw mut (*raw).at_ioend).write(Atomic::new(false));
         }
         // INVARIANT: Just initialised.
-        Ok(Self(memory))
+        Ok(Self(raw))
     }
 }
 
@@ -414,19 +413,18 @@ impl<'d, T: Operations> Submitter<'d, T> {
         memory: IovIter<'d>,
         bounced: bool,
     ) -> Self {
-        let shared = ManuallyDrop::new(prepared).0;
-        let raw = shared.as_ptr();
+        let raw = ManuallyDrop::new(prepared).0;
         // SAFETY: The memory is ours, and begins with the head.
         unsafe {
             let head = raw.cast::<Head<T>>();
             (&raw mut (*head).pages).write(Pages::of(&memory));
-            (&raw mut (*head).left).write(MaybeUninit::new((iocb, dio)));
+            (&raw mut (*head).left).write((iocb, dio));
             (&raw mut (*raw).bounced).write(bounced);
         }
         // INVARIANT: No bio has a reference, and all is initialised.
         Self {
             memory,
-            shared: Shared(shared),
+            shared: Shared(raw),
             armed: Armed::new(),
             bio_refs: Cell::new(0),
             polled: Cell::new(false),
@@ -461,7 +459,7 @@ impl<'d, T: Operations> Submitter<'d, T> {
     #[inline]
     fn left(&self) -> &Left<T> {
         // SAFETY: By the invariants it is initialised, and nobody else looks at it.
-        unsafe { (*self.shared.head.get()).left.assume_init_ref() }
+        unsafe { &(*self.shared.head.get()).left }
     }
 
     /// The kiocb of the request.
@@ -480,7 +478,7 @@ impl<'d, T: Operations> Submitter<'d, T> {
     #[inline]
     pub fn dio_mut(&mut self) -> &mut T {
         // SAFETY: As above.
-        unsafe { &mut (*self.shared.head.get()).left.assume_init_mut().1 }
+        unsafe { &mut (*self.shared.head.get()).left.1 }
     }
 
     /// How the bios are filled.
@@ -674,7 +672,7 @@ impl<T: Operations> BioRef<T> {
     #[doc(alias = "bi_private")]
     #[inline]
     pub(super) fn into_raw(self) -> *mut c_void {
-        ManuallyDrop::new(self).shared.0.as_ptr().cast()
+        ManuallyDrop::new(self).shared.0.cast()
     }
 
     /// Takes the reference back from `bi_private`.
@@ -684,11 +682,9 @@ impl<T: Operations> BioRef<T> {
     /// `raw` must come from [`BioRef::into_raw`] of the same type, and must not be used again.
     #[inline]
     pub(super) unsafe fn from_raw(raw: *mut c_void) -> Self {
-        // SAFETY: What `into_raw` returns is not NULL.
-        let memory = unsafe { NonNull::new_unchecked(raw.cast()) };
-        // INVARIANT: The reference that it gave up, which keeps the request.
+        // INVARIANT: The reference that `into_raw` gave up, which keeps the request.
         Self {
-            shared: Shared(memory),
+            shared: Shared(raw.cast()),
         }
     }
 
@@ -749,7 +745,7 @@ impl<T: Operations> BioRef<T> {
 /// `home`. Nobody else refers to it.
 #[must_use = "a dropped request is never completed"]
 pub struct Unique<T: Operations> {
-    head: NonNull<Head<T>>,
+    head: *mut Head<T>,
     /// Not read from memory, so that the compiler knows it.
     home: Home,
     armed: Armed,
@@ -779,8 +775,7 @@ impl<T: Operations> Unique<T> {
     pub(super) unsafe fn in_front_of(bio: *mut bindings::bio, home: Home) -> Self {
         // INVARIANT: Required of the caller.
         Self {
-            // SAFETY: What is in front of a bio is not NULL.
-            head: unsafe { NonNull::new_unchecked(FrontPad::<T>::of(bio).cast()) },
+            head: FrontPad::<T>::of(bio).cast(),
             home,
             armed: Armed::new(),
         }
@@ -805,37 +800,35 @@ impl<T: Operations> Unique<T> {
         Shared(self.head.cast())
     }
 
-    /// What the submission has left.
-    #[inline]
-    fn left(&self) -> &Left<T> {
+    #[inline(always)]
+    fn head(&self) -> &Head<T> {
         // SAFETY: By the invariants the request is initialised and ours alone.
-        unsafe { self.head.as_ref().left.assume_init_ref() }
+        unsafe { &*self.head }
     }
 
     /// The kiocb.
     #[inline]
     pub(super) fn iocb(&self) -> &BusyIocb<DioOps> {
-        &self.left().0
+        &self.head().left.0
     }
 
     /// The description.
     #[inline]
     pub fn dio(&self) -> &T {
-        &self.left().1
+        &self.head().left.1
     }
 
     /// What has happened to the caller's pages.
     #[inline]
     pub fn pages(&self) -> Pages {
-        // SAFETY: As above.
-        unsafe { self.head.as_ref().pages }
+        self.head().pages
     }
 
     /// The kiocb, and the description.
     #[inline(always)]
     pub fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut T) {
-        // SAFETY: By the invariants the request is initialised and ours alone.
-        let (iocb, dio) = unsafe { self.head.as_mut().left.assume_init_mut() };
+        // SAFETY: As in `head`.
+        let (iocb, dio) = unsafe { &mut (*self.head).left };
         (iocb, dio)
     }
 
@@ -847,11 +840,10 @@ impl<T: Operations> Unique<T> {
         // SAFETY: By the invariants the request is initialised and ours alone. The kiocb is read once,
         // as `self` ends. A bio gives its pages back once, as nobody asks for `home` any more.
         let iocb = unsafe {
-            let head = self.head.as_ref();
             if let Home::FrontPadWithPages = self.home {
-                bio::give_back_pages(bio_behind(self.head), head.pages);
+                bio::give_back_pages(bio_behind(self.head), (*self.head).pages);
             }
-            ptr::read(&head.left.assume_init_ref().0)
+            ptr::read(&raw const (*self.head).left.0)
         };
         // INVARIANT: Ours.
         let over = Over {
@@ -873,7 +865,7 @@ impl<T: Operations> Unique<T> {
     #[inline]
     pub(super) fn link(&self) -> *mut *mut Head<T> {
         // SAFETY: The request is there.
-        unsafe { &raw mut (*self.head.as_ptr()).next }
+        unsafe { &raw mut (*self.head).next }
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
@@ -881,14 +873,13 @@ impl<T: Operations> Unique<T> {
     #[inline]
     pub fn into_raw(self) -> *mut bindings::iomap_dio {
         self.armed.defuse();
-        let head = self.head.as_ptr();
         // SAFETY: The request is ours.
         unsafe {
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
-            (&raw mut (*head).mark).write(MARK);
-            (&raw mut (*head).home).write(MaybeUninit::new(self.home));
+            (&raw mut (*self.head).mark).write(MARK);
+            (&raw mut (*self.head).home).write(MaybeUninit::new(self.home));
         }
-        head.cast()
+        self.head.cast()
     }
 
     /// Takes a request back from C.
@@ -900,22 +891,19 @@ impl<T: Operations> Unique<T> {
     pub unsafe fn from_raw(raw: *mut bindings::iomap_dio) -> Self {
         let head: *mut Head<T> = raw.cast();
         // INVARIANT: Nobody knew of the request but C, who gives it back.
-        // SAFETY: Required of the caller: it is not NULL, and says where it is.
-        unsafe {
-            Self {
-                head: NonNull::new_unchecked(head),
-                home: (*head).home.assume_init(),
-                armed: Armed::new(),
-            }
+        Self {
+            head,
+            // SAFETY: Required of the caller: it says where it is.
+            home: unsafe { (*head).home.assume_init() },
+            armed: Armed::new(),
         }
     }
 }
 
 /// The bio that a front pad belongs to.
 #[inline(always)]
-fn bio_behind<T: Operations>(head: NonNull<Head<T>>) -> *mut bindings::bio {
-    let pad = head.as_ptr().cast::<FrontPad<T>>();
-    pad.wrapping_add(1).cast()
+fn bio_behind<T: Operations>(head: *mut Head<T>) -> *mut bindings::bio {
+    head.cast::<FrontPad<T>>().wrapping_add(1).cast()
 }
 
 /// The description of a request that is over, in the memory of the request. Dropping this frees it:
@@ -927,7 +915,7 @@ fn bio_behind<T: Operations>(head: NonNull<Head<T>>) -> *mut bindings::bio {
 /// bio. Nobody else refers to it, and its bios have ended.
 #[doc(alias("bio_put", "kfree"))]
 pub struct Over<T: Operations> {
-    head: NonNull<Head<T>>,
+    head: *mut Head<T>,
     own: bool,
 }
 
@@ -936,23 +924,28 @@ impl<T: Operations> Deref for Over<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: By the invariants the description is initialised and ours alone.
-        unsafe { &self.head.as_ref().left.assume_init_ref().1 }
+        &self.head().left.1
     }
 }
 
 impl<T: Operations> Over<T> {
+    #[inline(always)]
+    fn head(&self) -> &Head<T> {
+        // SAFETY: By the invariants the memory is ours alone. The kiocb is still there, as a value that
+        // nobody uses.
+        unsafe { &*self.head }
+    }
+
     /// Whether this is the memory at `head`.
     #[inline]
     pub(super) fn is_at(&self, head: *const Head<T>) -> bool {
-        ptr::eq(self.head.as_ptr(), head)
+        ptr::eq(self.head, head)
     }
 
     /// What has happened to the caller's pages.
     #[inline(always)]
     pub fn pages(&self) -> Pages {
-        // SAFETY: By the invariants the request is initialised and ours alone.
-        unsafe { self.head.as_ref().pages }
+        self.head().pages
     }
 
     /// Whether a worker for ioends ended the last bio, which is process context already.
@@ -971,7 +964,7 @@ impl<T: Operations> Drop for Over<T> {
         // SAFETY: By the invariants.
         unsafe {
             if self.own {
-                bindings::kfree(self.head.as_ptr().cast());
+                bindings::kfree(self.head.cast());
             } else {
                 bindings::bio_put(bio_behind(self.head));
             }

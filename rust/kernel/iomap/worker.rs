@@ -353,7 +353,8 @@ unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_st
     // link to the one before.
     let (mut batch, inode) = unsafe {
         let head = crate::container_of!(Opaque::cast_from(work), Head<T>, work);
-        let inode = (*head).left.assume_init_ref().0.inode();
+        let left = &(*head).left;
+        let inode = left.0.inode();
         let list: *const Llist = inode.dio_done_list().cast();
         // INVARIANT: They are ours from now on.
         let batch = Batch::<T>::new((*list).del_all().cast(), head);

@@ -53,7 +53,7 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
 
     /// The fields, as they are now.
     #[inline(always)]
-    fn fields(&self) -> bindings::kiocb {
+    pub(crate) fn fields(&self) -> bindings::kiocb {
         // SAFETY: The kiocb is valid by the invariants.
         unsafe { *self.as_raw() }
     }
