@@ -174,7 +174,7 @@ fn build(
     let mut result = Ok(());
     while !bios.is_over() && result.is_ok() {
         // If one bio has failed, the request has: submit no more.
-        if bios.has_failed() {
+        if bios.request().has_failed() {
             return Ok(());
         }
         result = bios.submit_next();
@@ -186,7 +186,7 @@ fn build(
         if let Err(error) = zeroed(bios.zero_tail()) {
             // Data may be in flight, so that the error of the walk alone would not fail the
             // request.
-            bios.record_error(error);
+            bios.request().record_error(error);
             result = Err(error);
         }
     }

@@ -168,8 +168,9 @@ fn begin<R, M>(
         done_before,
         ctx,
     } = call;
+    let len = memory.len();
     trace::begin(&iocb, &mut memory, flags, done_before);
-    if ops.is_empty() {
+    if len == 0 {
         return Err(iocb.answer(0));
     }
     let allocated = match allocate(ctx) {
@@ -182,7 +183,7 @@ fn begin<R, M>(
     }
     // Not yet in the description, which then stays in registers until its only bio is submitted.
     let mut work = CompWork::NONE;
-    if let Err(error) = admit(&mut dio, &mut work, &iocb, ops.len(), ctx) {
+    if let Err(error) = admit(&mut dio, &mut work, &iocb, len, ctx) {
         return Err(iocb.refuse(error));
     }
     let begin = begin_flags(&dio, &iocb);

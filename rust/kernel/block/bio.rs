@@ -376,9 +376,7 @@ impl Bio {
     /// configurations. Fails with `EINVAL` if no bio has so many segments.
     pub(crate) fn zero_vecs(bytes: u32) -> Result<u16> {
         // CAST: Widening.
-        let vecs = (bytes as usize)
-            .checked_div(ZeroFolio::get().bytes)
-            .unwrap_or(0);
+        let vecs = (bytes as usize).checked_div(zero_folio().1).unwrap_or(0);
         match u16::try_from(vecs) {
             Ok(vecs) if vecs <= MAX_VECS => Ok(core::cmp::max(1, vecs)),
             _ => Err(EINVAL),
@@ -389,7 +387,7 @@ impl Bio {
     /// ([`Bio::zero_vecs`]).
     #[doc(alias = "bio_add_folio_nofail")]
     pub(crate) fn zero(mut self, len: u32) -> Result<Filled> {
-        let zeroes = ZeroFolio::get();
+        let (zeroes, bytes) = zero_folio();
         // CAST: Widening.
         let mut left = len as usize;
         while left > 0 {
@@ -397,38 +395,23 @@ impl Bio {
             if bio.bi_vcnt >= bio.bi_max_vecs {
                 return Err(EINVAL);
             }
-            let part = core::cmp::min(left, zeroes.bytes);
+            let part = core::cmp::min(left, bytes);
             // SAFETY: The bio has a segment left, and the folio so many bytes.
-            unsafe { bindings::bio_add_folio_nofail(bio, zeroes.raw, part, 0) };
+            unsafe { bindings::bio_add_folio_nofail(bio, zeroes, part, 0) };
             left = left.wrapping_sub(part);
         }
         Ok(self.filled(false))
     }
 }
 
-/// The largest page of zeroes that the kernel has (`largest_zero_folio()`).
-///
-/// # Invariants
-///
-/// `raw` has `bytes` bytes, and is never freed.
+/// The largest page of zeroes that the kernel has (`largest_zero_folio()`), and its size in bytes. It is
+/// never freed.
 #[doc(alias = "largest_zero_folio")]
-struct ZeroFolio {
-    raw: *mut bindings::folio,
-    bytes: usize,
-}
-
-impl ZeroFolio {
-    /// Looks it up. It exists since boot.
-    fn get() -> Self {
-        // SAFETY: The folio of zeroes is there since boot.
-        unsafe {
-            let raw = bindings::largest_zero_folio();
-            // INVARIANT: It is never freed.
-            Self {
-                raw,
-                bytes: bindings::folio_size(raw),
-            }
-        }
+fn zero_folio() -> (*mut bindings::folio, usize) {
+    // SAFETY: The folio of zeroes is there since boot.
+    unsafe {
+        let folio = bindings::largest_zero_folio();
+        (folio, bindings::folio_size(folio))
     }
 }
 

@@ -4,26 +4,6 @@
 //!
 //! C headers: [`include/linux/fs.h`](srctree/include/linux/fs.h),
 //! [`include/linux/fserror.h`](srctree/include/linux/fserror.h).
-//!
-//! # Examples
-//!
-//! ```no_run
-//! use kernel::{
-//!     fs::inode::Inode,
-//!     task::MaySleep,
-//! };
-//!
-//! /// Whether a transfer covers whole blocks of the file system.
-//! fn covers_blocks(inode: &Inode, pos: i64, len: u64) -> bool {
-//!     (pos as u64 | len) & u64::from(inode.block_size() - 1) == 0
-//! }
-//!
-//! /// Prepares a write that may have to be completed in process context. The end of its bio is too
-//! /// late for that, because it may be in an interrupt.
-//! fn prepare_write(inode: &Inode, ctx: MaySleep) -> Result {
-//!     inode.ensure_dio_done_wq(ctx)
-//! }
-//! ```
 
 use crate::{
     bindings,

@@ -17,31 +17,6 @@
 //! 3. When a bio ends, [`end_io`] gives its pages back and drops the reference. The last one
 //!    completes the request.
 //!
-//! ```no_run
-//! use kernel::{
-//!     block::bio::OpFlags,
-//!     iomap::{
-//!         bio::{Exported, Template},
-//!         iter::Span,
-//!         request::Submitter,
-//!     },
-//!     task::MaySleep,
-//! };
-//!
-//! /// Transfers `span`. Returns how many bytes are in flight.
-//! fn transfer<T: Exported>(
-//!     request: &mut Submitter<'_, T>,
-//!     span: Span<'_>,
-//!     ctx: MaySleep,
-//! ) -> Result<usize> {
-//!     let mut bios = Template::new(request, span, OpFlags::SYNC, ctx)?;
-//!     while !bios.is_over() && !bios.has_failed() {
-//!         bios.submit_next()?;
-//!     }
-//!     Ok(bios.submitted())
-//! }
-//! ```
-//!
 //! [`Extent::span`]: super::iter::Extent::span
 
 use super::{
@@ -144,16 +119,10 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         self.pos
     }
 
-    /// Whether a bio of the request has failed already ([`Submitter::has_failed`]).
+    /// The request.
     #[inline]
-    pub fn has_failed(&self) -> bool {
-        self.request.has_failed()
-    }
-
-    /// Records an error of the submission ([`Submitter::record_error`]).
-    #[inline]
-    pub fn record_error(&self, error: Error) {
-        self.request.record_error(error);
+    pub fn request(&self) -> &Submitter<'d, T> {
+        self.request
     }
 
     /// Builds a bio for the next bytes of the memory, and submits it as a part of the request, which
@@ -209,7 +178,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             ctx,
             ..
         } = *self;
-        let ops = self.request.iocb().ops();
+        let ops = self.request.iocb().ops;
         let buffers = self.request.buffers();
         // Of the memory as well.
         let write = span.place().is_write();
@@ -309,7 +278,7 @@ fn zeroes<T: Exported>(
     }
     let vecs = Bio::zero_vecs(place.inode().block_size())?;
     let opf = (OpFlags::SYNC | OpFlags::IDLE).into_raw() | op(true);
-    let mut bio = alloc(request.iocb().ops(), span, vecs, opf, ctx)?;
+    let mut bio = alloc(request.iocb().ops, span, vecs, opf, ctx)?;
     bio.set_crypt_ctx(place.inode(), pos, ctx);
     bio.set_sector(span.sector(pos));
     bio.zero(len)
@@ -329,7 +298,7 @@ fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: F
     unsafe {
         (*raw).bi_private = bio_ref.into_raw();
         (*raw).bi_end_io = Some(end_io::<T>);
-        match iocb.ops().submit_io() {
+        match iocb.ops.submit_io() {
             Some(submit_io) => submit_io(place.as_raw(), raw, pos),
             None => {
                 if place.flags().has(MapFlags::ANON_WRITE) {
@@ -343,7 +312,7 @@ fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: F
         }
     }
     if polled {
-        request.set_polled();
+        request.polled.set(true);
     }
 }
 

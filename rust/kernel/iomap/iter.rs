@@ -192,7 +192,7 @@ impl Iter<'_> {
     ) -> R {
         let mut this = Iter {
             place: Place(Opaque::uninit()),
-            ops: ops.as_raw(),
+            ops: ops.ops,
             asked: Asked::NotYet,
             _brand: PhantomData,
         };
@@ -209,7 +209,7 @@ impl Iter<'_> {
             (&raw mut (*iter).inode).write(ops.inode().as_raw());
             (&raw mut (*iter).pos).write(ops.pos());
             // CAST: Widening.
-            (&raw mut (*iter).len).write(ops.len() as u64);
+            (&raw mut (*iter).len).write(ops.len as u64);
             (&raw mut (*iter).flags).write(flags.into_raw() | direction);
             (&raw mut (*iter).private).write(ops.private);
             (&raw mut (*iter).iter_start_pos).write(ops.pos());
@@ -656,6 +656,15 @@ impl<'m> Deref for Whole<'m> {
     }
 }
 
+impl<'m> Deref for Span<'m> {
+    type Target = Extent<'m>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Extent<'m> {
+        &self.extent
+    }
+}
+
 impl<'m> Span<'m> {
     /// The mapping.
     #[inline(always)]
@@ -663,22 +672,10 @@ impl<'m> Span<'m> {
         self.extent.place
     }
 
-    /// The device.
-    #[inline(always)]
-    pub fn bdev(&self) -> &'m BlockDevice {
-        self.extent.bdev
-    }
-
     /// Its size in bytes.
     #[inline(always)]
     pub(super) fn len(&self) -> u64 {
         self.len
-    }
-
-    /// The flags of the mapping (`iomap.flags`).
-    #[inline(always)]
-    pub(super) fn flags(&self) -> MapFlags {
-        self.extent.flags()
     }
 
     /// What the size of each bio is a multiple of, in bytes: a power of two, and no less than the

@@ -269,7 +269,7 @@ impl NewIocb<()> {
 #[must_use = "a dropped request is never completed"]
 pub struct BusyIocb<O> {
     iocb: Iocb,
-    ops: O,
+    pub(super) ops: O,
     armed: Armed,
 }
 
@@ -287,12 +287,6 @@ impl<O> Deref for BusyIocb<O> {
 }
 
 impl BusyIocb<DioOps> {
-    /// The callbacks of the file system.
-    #[inline]
-    pub(super) fn ops(&self) -> DioOps {
-        self.ops
-    }
-
     /// Tells the file system that all bios have ended, before anything else is done about it.
     ///
     /// `size` is the size of the request in bytes, whether it failed or not; `error` is zero or a

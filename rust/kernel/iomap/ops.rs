@@ -11,39 +11,6 @@
 //!   request is asynchronous.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
-//!
-//! # Examples
-//!
-//! ```no_run
-//! use kernel::{
-//!     bindings,
-//!     fs::inode::Inode,
-//!     iomap::ops::{DioOps, MapOps},
-//!     iov::IovIter,
-//! };
-//!
-//! /// Takes the callbacks of a request that has no private data.
-//! ///
-//! /// # Safety
-//! ///
-//! /// All must be valid: `ops` during the call, `dio_ops` until the request is over. The caller holds
-//! /// the locks that `ops` needs, and `rw_verify_area()` has accepted the range.
-//! unsafe fn callbacks<'a>(
-//!     inode: &'a Inode,
-//!     memory: &IovIter<'_>,
-//!     pos: i64,
-//!     ops: *const bindings::iomap_ops,
-//!     dio_ops: *const bindings::iomap_dio_ops,
-//! ) -> (MapOps<'a>, DioOps) {
-//!     // SAFETY: Required of the caller.
-//!     unsafe {
-//!         (
-//!             MapOps::from_raw(ops, inode, core::ptr::null_mut(), pos, memory),
-//!             DioOps::from_raw(dio_ops),
-//!         )
-//!     }
-//! }
-//! ```
 
 use super::flags::EndIoFlags;
 use crate::{
@@ -67,11 +34,11 @@ use core::{
 /// write if `write`, for a read otherwise. `pos` and `pos + len` are positions of a file.
 #[doc(alias = "iomap_ops")]
 pub struct MapOps<'a> {
-    ops: *const bindings::iomap_ops,
+    pub(super) ops: *const bindings::iomap_ops,
     inode: &'a Inode,
     pub(super) private: *mut c_void,
     pos: i64,
-    len: usize,
+    pub(super) len: usize,
     write: bool,
 }
 
@@ -116,28 +83,11 @@ impl<'a> MapOps<'a> {
         self.pos
     }
 
-    /// The number of bytes of the range.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether the range has no bytes.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Whether the request writes to the file.
     #[doc(alias = "IOMAP_WRITE")]
     #[inline]
     pub fn is_write(&self) -> bool {
         self.write
-    }
-
-    #[inline]
-    pub(super) fn as_raw(&self) -> *const bindings::iomap_ops {
-        self.ops
     }
 }
 
@@ -167,7 +117,7 @@ impl DioOps {
 
     /// No callbacks, as for a file system that passes NULL.
     #[inline]
-    pub const fn none() -> Self {
+    pub(super) const fn none() -> Self {
         Self(None)
     }
 

@@ -398,8 +398,8 @@ pub struct Submitter<'d, T: Operations> {
     armed: Armed,
     /// The number of references that were given to bios.
     bio_refs: Cell<i32>,
-    /// Whether one of the bios has to be polled for.
-    polled: Cell<bool>,
+    /// Whether one of the bios raises no interrupt, so that a waiting submission polls for it.
+    pub(super) polled: Cell<bool>,
 }
 
 impl<'d, T: Operations> Submitter<'d, T> {
@@ -485,12 +485,6 @@ impl<'d, T: Operations> Submitter<'d, T> {
     #[inline]
     pub(super) fn buffers(&self) -> Buffers {
         self.shared.buffers()
-    }
-
-    /// Notes that one of the bios raises no interrupt, so that a waiting submission polls for it.
-    #[inline]
-    pub(super) fn set_polled(&self) {
-        self.polled.set(true);
     }
 
     /// Makes the reference of a bio that is about to be submitted.

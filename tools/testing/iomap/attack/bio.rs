@@ -63,8 +63,8 @@ pub fn elsewhere<T: Exported>(bios: &mut Template<'_, '_, T>) {
 }
 
 /// Other code cannot change the callbacks of a request.
-pub fn for_others(iocb: &mut BusyIocb<DioOps>) {
-    iocb.ops = DioOps::none(); //~ E0616 ops
+pub fn for_others(iocb: &mut BusyIocb<DioOps>, others: DioOps) {
+    iocb.ops = others; //~ E0616 ops
 }
 
 /// A request cannot be over while bios are built for it.
