@@ -59,7 +59,7 @@
 //!  (Answer)             Queued::answer()      Dio::done()
 //!                                               with completion work:
 //!                                               Unique::punt() ---------> Dio::complete_work()
-//!                                             complete()                  complete()
+//!                                             end()                       end()
 //!  BusyIocb<()>                                 BusyIocb::end_io()          BusyIocb::end_io()
 //!                                                                           invalidate_written()
 //!  DoneIocb                                     BusyIocb::end_dio()         BusyIocb::end_dio()

@@ -32,16 +32,9 @@
 //!
 //! # Walking over mappings
 //!
-//! To find out where a range of a file lives:
-//!
-//! 1. Take the callbacks of the file system and the range from C ([`ops::MapOps`]).
-//! 2. Run a closure with an iterator over the range ([`iter::Iter::over`]). File systems know the
-//!    iterator by its address, so it does not leave the closure.
-//! 3. Ask for the first mapping ([`iter::Iter::begin`]), and match on it
-//!    ([`iter::Place::mapping`]).
-//! 4. Move on by the bytes that were dealt with ([`iter::Iter::advance`]), and ask for the next
-//!    mapping with the result ([`iter::Iter::next`]), which tells the file system that the last one
-//!    is done with. `false` says that the range is at its end.
+//! File systems know an iterator by its address, so it does not leave the closure that runs with it.
+//! Each mapping is asked for with the result of the work on the one before, which the file system
+//! gets to know in this way.
 //!
 //! ```no_run
 //! use kernel::{
@@ -75,30 +68,19 @@
 //!
 //! # Serving a direct I/O request
 //!
-//! 1. Take what C passes: the kiocb ([`kiocb::NewIocb`]), the memory ([`IovIter`]), the callbacks
-//!    ([`ops::MapOps`], [`ops::DioOps`]) and the flags ([`flags::CallerFlags`]). Each has a
-//!    `from_raw()` whose safety section is what C has to guarantee.
+//! 1. Take what C passes. Each `from_raw()` has a safety section, which is what C has to guarantee.
 //! 2. Write back or invalidate the page cache ([`Kiocb::write_and_wait`],
 //!    [`Kiocb::invalidate_pages`]), and count the request ([`kiocb::NewIocb::begin_dio`]).
-//!    The types require that the count is given back.
 //! 3. Ask for the first mapping. If one bio can take all of the request, use a
-//!    [`bio_set::BioSet`]: [`fill()`](bio_set::BioSet::fill), and `submit()` or `start()`.
-//! 4. Otherwise allocate the memory that the bios of the request share ([`request::Prepared::new`]),
-//!    begin the submission with it ([`request::Submitter::new`]), which then owns the kiocb and
-//!    the memory, and walk. For each mapping with blocks make a [`bio::Template`], which builds and
-//!    submits the bios.
-//! 5. End the submission with [`request::Submitter::seal`] or, to wait for the bios,
-//!    [`request::Submitter::wait`]. They return a [`request::Unique`] if the caller has to complete
-//!    the request; otherwise the last bio does, by [`request::Operations`].
-//! 6. To complete, tell the file system ([`kiocb::BusyIocb::end_io`]), give the count back
-//!    ([`kiocb::BusyIocb::end_dio`]), and either call `ki_complete()`
-//!    ([`kiocb::DoneIocb::complete`]) or answer the caller ([`kiocb::DoneIocb::answer`]). Each step
-//!    consumes the value that the step before returned, so none is left out or done twice.
+//!    [`bio_set::BioSet`].
+//! 4. Otherwise begin a [`request::Submitter`], and walk. For each mapping with blocks make a
+//!    [`bio::Template`], which builds and submits the bios. At the end, seal the request or wait.
+//! 5. Complete the [`request::Unique`] in the order that [`kiocb`] describes. If the submission does
+//!    not get one, the last bio does ([`request::Operations`]).
 //!
 //! A function that may sleep takes a [`MaySleep`], or a value that was made with one. Completion
 //! chooses by that: what may run where a bio ends, perhaps in an interrupt, has none.
 //!
-//! [`IovIter`]: crate::iov::IovIter
 //! [`Kiocb::write_and_wait`]: crate::fs::Kiocb::write_and_wait
 //! [`Kiocb::invalidate_pages`]: crate::fs::Kiocb::invalidate_pages
 //! [`MaySleep`]: crate::task::MaySleep

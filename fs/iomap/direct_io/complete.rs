@@ -5,9 +5,9 @@
 //! A bio may end in any context. When all bios of an asynchronous request have ended,
 //! [`Operations::done`] completes it at once or leaves it to a work queue, which runs
 //! [`CompleteWork::complete_work`]. The submitter completes what it waited for with [`answer`]. All of
-//! them call [`complete`], which takes the steps of `iomap_dio_complete()` in their order. A worker
-//! that has many requests takes the same steps with [`end`], a flush for several, and
-//! [`Ended::complete`].
+//! them call [`end`] and then [`Ended::flush_and_complete`], which are the steps of
+//! `iomap_dio_complete()` in their order. A worker that has many requests flushes for several of them
+//! in between.
 
 #![forbid(unsafe_code)]
 
@@ -234,7 +234,8 @@ pub(crate) fn answer_without_bios(
     ctx: MaySleep,
 ) -> Answer {
     let told = || (Pages::of(memory), false);
-    let (iocb, ret) = complete(iocb, dio, result, By::Submitter(ctx), told);
+    let ended = end(iocb, dio, result, By::Submitter(ctx), told);
+    let (iocb, ret) = ended.flush_and_complete(Some(ctx));
     iocb.answer(ret)
 }
 
@@ -245,7 +246,7 @@ fn complete_rare(request: Unique<Dio>, by: By) -> (DoneIocb, isize) {
     complete_request(request, result, by)
 }
 
-/// [`complete`], which frees the request.
+/// Completes a request, and frees it. Returns its kiocb, and what its caller gets.
 #[inline(always)]
 fn complete_request(request: Unique<Dio>, result: Result, by: By) -> (DoneIocb, isize) {
     let ctx = by.ctx();
@@ -269,28 +270,16 @@ fn complete_simple(
     result: Result,
     by: By,
 ) -> (DoneIocb, isize) {
-    let told = || (Pages::LeftAlone, false);
-    complete(iocb.without_callbacks(), &read.into(), result, by, told)
+    let (ctx, told) = (by.ctx(), || (Pages::LeftAlone, false));
+    let iocb = iocb.without_callbacks();
+    end(iocb, &read.into(), result, by, told).flush_and_complete(ctx)
 }
 
-/// Completes a request (`iomap_dio_complete()`). Returns its kiocb, and what its caller gets.
+/// Ends a request (`iomap_dio_complete()` up to `inode_dio_end()`).
 ///
 /// `result` is the first error of its bios or of its submission. `told` says what has happened to the
 /// caller's pages, and whether a worker for ioends has ended the last bio.
 #[doc(alias = "iomap_dio_complete")]
-#[inline(always)]
-fn complete(
-    iocb: BusyIocb<DioOps>,
-    dio: &Dio,
-    result: Result,
-    by: By,
-    told: impl FnOnce() -> (Pages, bool),
-) -> (DoneIocb, isize) {
-    let ctx = by.ctx();
-    end(iocb, dio, result, by, told).flush_and_complete(ctx)
-}
-
-/// The part of [`complete`] up to `inode_dio_end()`.
 #[inline(always)]
 fn end(
     mut iocb: BusyIocb<DioOps>,

@@ -598,22 +598,6 @@ flag_word! {
     ///
     /// The operation itself, a read or a write, is not among them: it follows from the memory that
     /// the bio is filled with.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use kernel::block::bio::OpFlags;
-    ///
-    /// /// A write that a task waits for.
-    /// fn write_flags(through: bool) -> OpFlags {
-    ///     (OpFlags::SYNC | OpFlags::IDLE).with_if(through, OpFlags::FUA)
-    /// }
-    ///
-    /// assert!(write_flags(true).has(OpFlags::FUA));
-    /// assert!(!write_flags(false).has(OpFlags::FUA));
-    /// assert_eq!(write_flags(true).without(OpFlags::FUA), write_flags(false));
-    /// assert_eq!(OpFlags::empty().into_raw(), 0);
-    /// ```
     #[doc(alias = "blk_opf_t")]
     pub struct OpFlags(u32) {
         /// A task waits for this bio, so the I/O scheduler prefers it.

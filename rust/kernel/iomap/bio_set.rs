@@ -17,24 +17,9 @@
 //!
 //! C header: [`include/linux/bio.h`](srctree/include/linux/bio.h).
 //!
-//! # Submitting a request of one bio
-//!
-//! 1. Implement [`Operations`] for a kind of request. Make a static [`BioSet`], and call
-//!    [`BioSet::init`] once at boot.
-//! 2. Build the bio for a [`Whole`] range with [`BioSet::fill`]. Up to here an error leaves the
-//!    caller everything it needs to serve the request in another way.
-//! 3. Choose how it is completed:
-//!    * [`Unsubmitted::submit`] gives the request away with the bio, for a request that has nothing
-//!      to do after its bio was submitted. It is the cheapest: the end of the bio needs no atomic
-//!      operation.
-//!    * [`Unsubmitted::start`] leaves the submission a hold on the request, until it calls
-//!      [`InFlight::leave`] or [`InFlight::wait`].
-//!
-//!    Both wait for the bio of a synchronous kiocb and return the request, because nobody could
-//!    complete such a kiocb later.
-//! 4. The owner of the [`Unique`] completes the request with [`Unique::into_parts`].
-//!
-//! [`Whole`]: super::iter::Whole
+//! Up to its submission an error leaves the caller everything it needs to serve the request in another
+//! way. Then [`Unsubmitted::submit`] is for a request that has nothing to do after that: the end of its
+//! bio needs no atomic operation. [`Unsubmitted::start`] leaves the submission a hold on the request.
 
 use super::{
     handover::{

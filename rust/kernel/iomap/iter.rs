@@ -9,17 +9,10 @@
 //!
 //! # Types
 //!
-//! `struct iomap_iter` holds both the position in the range and the current mapping, and the rules
-//! for the two differ. So it is several types here:
-//!
-//! * [`Iter`] owns the structure, and is the only one that moves on.
-//! * [`Place`] is what everybody may look at: the position, the range that is left, the mapping.
-//! * [`Mapping`] is the current mapping, borrowed from the place. The borrow ends when the iterator
-//!   moves on, so a mapping that is over cannot be used.
-//! * [`Extent`] and [`Inline`] are what a mapping of such a type offers: blocks of a device, or
-//!   memory.
-//! * [`Span`] is the part of an extent that bios transfer: checked against the mapping and the
-//!   device, so that a bio for it cannot reach other blocks.
+//! `struct iomap_iter` holds both the position in the range and the current mapping. Only an [`Iter`]
+//! moves on. Everybody may look at the [`Place`] where it is, and at the [`Mapping`] there, which is
+//! borrowed until then, so that a mapping that is over cannot be used. What bios transfer is a [`Span`]:
+//! checked against the mapping and the device, so that a bio for it cannot reach other blocks.
 //!
 //! # Calls of the file system
 //!

@@ -14,13 +14,6 @@
 //!  Queued -------- answer() --+
 //! ```
 //!
-//! * [`Iocb`]: every stage is one; it dereferences to [`Kiocb`].
-//! * [`NewIocb`]: the request is being prepared, nothing depends on it yet.
-//! * [`BusyIocb`]: the request counts in `i_dio_count` of the inode. With [`DioOps`] the file
-//!   system is still to be told when the bios have ended.
-//! * [`DoneIocb`]: it no longer counts; what is left is the position and the completion.
-//! * [`Answer`]: the return value of the submission.
-//!
 //! Each is consumed by the step to the next. So the file system is told once, then
 //! `inode_dio_end()` is called once, and then the result is either returned or passed to
 //! `ki_complete()`, after which nothing of the kiocb is used. A submission that has handed its

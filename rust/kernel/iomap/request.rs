@@ -26,11 +26,8 @@
 //!                                                                         or the submitter has it
 //! ```
 //!
-//! * [`Prepared`]: the memory that the bios share. Dropping it frees it.
-//! * [`Submitter`]: the submission. It alone can make references for bios, and look at the kiocb and
-//!   the description until it seals the request. So the kiocb cannot be completed while a bio is in
-//!   flight.
-//! * `BioRef`: one bio in flight, which knows how it was filled and may record an error.
+//! The submission alone can make references for bios, and look at the kiocb and the description until
+//! it seals the request. So the kiocb cannot be completed while a bio is in flight.
 //!
 //! No handle can be dropped and forgotten: the compiler says that it must be used, and the kernel
 //! warns if it is dropped all the same. The memory ordering of all this is in `handover.rs`.
@@ -61,10 +58,8 @@
 //!
 //! # Errors and context
 //!
-//! The submission and each bio may record an error; the first one counts, and [`Unique::result`]
-//! returns it. The result of an only bio is that of the request. An error does not end the request:
-//! all bios in flight do. A submission that asks [`Submitter::has_failed`] spares itself more of
-//! them.
+//! The submission and each bio may record an error; the first one counts. It does not end the request:
+//! all bios in flight do.
 //!
 //! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]) to
 //! the work queue of the super block, whose worker runs [`CompleteWork::complete_work`]. A request that
