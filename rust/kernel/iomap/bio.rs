@@ -190,7 +190,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
                 max = core::cmp::min(max, limit);
             }
         }
-        self.request.memory_mut().cut(max as u64, |memory| {
+        self.request.memory.cut(max as u64, |memory| {
             let vecs = match buffers {
                 Buffers::ZeroCopy(_) => memory.vecs_to_alloc(),
                 Buffers::Bounced(_) => memory.bounce_vecs(),

@@ -387,7 +387,7 @@ impl<T: Operations> Prepared<T> {
 #[must_use = "a request must be sealed"]
 pub struct Submitter<'d, T: Operations> {
     /// What is transferred to or from.
-    memory: IovIter<'d>,
+    pub(super) memory: IovIter<'d>,
     /// The request.
     shared: Shared<T>,
     armed: Armed,
@@ -399,7 +399,7 @@ pub struct Submitter<'d, T: Operations> {
 
 impl<'d, T: Operations> Submitter<'d, T> {
     /// Begins the submission of the request of `iocb` to or from `memory`, through bounce buffers if
-    /// `bounced`.
+    /// `bounced`. The end of a bounced read copies the data, which takes process context.
     #[inline]
     pub fn new(
         prepared: Prepared<T>,
@@ -430,12 +430,6 @@ impl<'d, T: Operations> Submitter<'d, T> {
     #[inline]
     pub fn memory(&self) -> &IovIter<'d> {
         &self.memory
-    }
-
-    /// As [`Submitter::memory`], for the bios.
-    #[inline]
-    pub(super) fn memory_mut(&mut self) -> &mut IovIter<'d> {
-        &mut self.memory
     }
 
     /// Transfers to or from the memory without a bio.

@@ -81,7 +81,6 @@ pub fn outlive<T: Exported>(
 /// Nor be transferred to memory of another request.
 pub fn memory<'d, T: Operations>(request: &mut Submitter<'d, T>, other: IovIter<'d>) {
     request.memory = other; //~ E0616 memory
-    *request.memory_mut() = other; //~ E0624 memory_mut
 }
 
 // N4, N6: a bio lies in its mapping.
