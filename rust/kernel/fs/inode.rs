@@ -173,28 +173,4 @@ impl Inode {
             )
         }
     }
-
-    /// Counts one direct I/O request (`inode_dio_begin()`).
-    ///
-    /// A truncation takes the inode lock exclusively and waits until no request is counted
-    /// (`inode_dio_wait()`), so that no bio transfers to blocks that it frees. The caller holds
-    /// that lock at least shared, and gives the count back with [`Inode::dio_end`].
-    #[doc(alias("inode_dio_begin", "i_dio_count"))]
-    #[inline]
-    pub(crate) fn dio_begin(&self) {
-        // SAFETY: The inode is valid by the invariants.
-        unsafe { bindings::inode_dio_begin(self.as_raw()) };
-    }
-
-    /// Gives the count of one direct I/O request back, and wakes the waiters if it was the last
-    /// (`inode_dio_end()`).
-    ///
-    /// Any context. The file system may truncate the file from now on, and unless something else
-    /// keeps the file open, the inode may go away.
-    #[doc(alias = "inode_dio_end")]
-    #[inline]
-    pub(crate) fn dio_end(&self) {
-        // SAFETY: The inode is valid by the invariants, and each count is given back once.
-        unsafe { bindings::inode_dio_end(self.as_raw()) };
-    }
 }

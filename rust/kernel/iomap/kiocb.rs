@@ -214,15 +214,16 @@ impl<O> NewIocb<O> {
         self.answer(error.to_errno() as isize)
     }
 
-    /// Counts the request in `i_dio_count` (`inode_dio_begin()`), so that a truncation waits for
-    /// it.
+    /// Counts the request in `i_dio_count` (`inode_dio_begin()`): a truncation, which has the inode lock
+    /// exclusively, waits for it (`inode_dio_wait()`), so that no bio transfers to blocks that it frees.
     ///
     /// The caller of the request holds the inode lock at least shared. The file system is told when
     /// the bios have ended, if it has an `->end_io`.
     #[doc(alias = "inode_dio_begin")]
     #[inline]
     pub fn begin_dio(self) -> BusyIocb<O> {
-        self.inode().dio_begin();
+        // SAFETY: The inode is valid.
+        unsafe { bindings::inode_dio_begin(self.inode().as_raw()) };
         // INVARIANT: Counted just now.
         BusyIocb {
             iocb: self.iocb,
@@ -387,11 +388,13 @@ impl BusyIocb<()> {
         }
     }
 
-    /// Gives the count back (`inode_dio_end()`). A truncation may go on from now on.
+    /// Gives the count back (`inode_dio_end()`). Any context. A truncation may go on from now on, and the
+    /// inode may go away unless something else keeps the file open.
     #[doc(alias = "inode_dio_end")]
     #[inline]
     pub fn end_dio(self) -> DoneIocb {
-        self.inode().dio_end();
+        // SAFETY: The inode is valid, and by the invariants one count is ours.
+        unsafe { bindings::inode_dio_end(self.inode().as_raw()) };
         DoneIocb {
             iocb: self.iocb,
             armed: self.armed,

@@ -311,15 +311,6 @@ struct Counted<T: Operations> {
 /// The request is there as long as this is used, and all is initialised but `work` and `home`.
 struct Shared<T: Operations>(*mut Counted<T>);
 
-impl<T: Operations> Clone for Shared<T> {
-    #[inline]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: Operations> Copy for Shared<T> {}
-
 impl<T: Operations> Deref for Shared<T> {
     type Target = Counted<T>;
 
@@ -483,7 +474,7 @@ impl<'d, T: Operations> Submitter<'d, T> {
         self.bio_refs.set(self.bio_refs.get().wrapping_add(1));
         // INVARIANT: One of ours.
         BioRef {
-            shared: self.shared,
+            shared: Shared(self.shared.0),
         }
     }
 
@@ -541,7 +532,8 @@ impl<'d, T: Operations> Submitter<'d, T> {
         let shared = self.shared;
         self.armed.defuse();
         // The protocol does not look at the request after it has dropped them.
-        (shared, shared.protocol.seal(self.bio_refs.get(), waiter))
+        let at_seal = shared.protocol.seal(self.bio_refs.get(), waiter);
+        (shared, at_seal)
     }
 }
 
@@ -655,7 +647,7 @@ impl<T: Operations> BioRef<T> {
     #[doc(alias = "bi_private")]
     #[inline]
     pub(super) fn into_raw(self) -> *mut c_void {
-        ManuallyDrop::new(self).shared.0.cast()
+        self.shared.0.cast()
     }
 
     /// Takes the reference back from `bi_private`.
@@ -696,7 +688,7 @@ impl<T: Operations> BioRef<T> {
     /// for ioends does so; that of the last bio counts.
     #[inline]
     pub(super) fn finish(self, at_ioend: bool) -> Option<Unique<T>> {
-        let shared = ManuallyDrop::new(self).shared;
+        let shared = self.shared;
         // Our reference keeps the request until it is dropped here. If it was not the last, the
         // protocol does not look at the request any more.
         let ended = shared.protocol.finish(|| {
@@ -898,7 +890,7 @@ fn bio_behind<T: Operations>(head: *mut Head<T>) -> *mut bindings::bio {
 /// bio. Nobody else refers to it, and its bios have ended.
 #[doc(alias("bio_put", "kfree"))]
 pub struct Over<T: Operations> {
-    head: *mut Head<T>,
+    pub(super) head: *mut Head<T>,
     own: bool,
 }
 
@@ -917,12 +909,6 @@ impl<T: Operations> Over<T> {
         // SAFETY: By the invariants the memory is ours alone. The kiocb is still there, as a value that
         // nobody uses.
         unsafe { &*self.head }
-    }
-
-    /// Whether this is the memory at `head`.
-    #[inline]
-    pub(super) fn is_at(&self, head: *const Head<T>) -> bool {
-        ptr::eq(self.head, head)
     }
 
     /// What has happened to the caller's pages.

@@ -121,7 +121,7 @@ impl<T: Operations> Batch<T> {
     /// long as the batch, which has to live until the worker does not sleep any more.
     #[inline]
     pub fn free(&mut self, over: Over<T>) {
-        if over.is_at(self.running) {
+        if ptr::eq(over.head, self.running) {
             self.left = Some(over);
         }
     }
