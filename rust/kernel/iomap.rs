@@ -10,20 +10,6 @@
 //! C headers: [`include/linux/iomap.h`](srctree/include/linux/iomap.h),
 //! [`include/linux/bio.h`](srctree/include/linux/bio.h).
 //!
-//! # Modules
-//!
-//! One file holds one C object:
-//!
-//! * [`bio`]: the bios of a request of several; [`bio_set`]: a bio with the request in front of it
-//!   as one allocation (front pad).
-//! * [`flags`]: the flag words, each its own type because their bits overlap.
-//! * [`iter`]: the mapping iterator and what one mapping allows.
-//! * [`kiocb`]: the caller's I/O control block.
-//! * [`ops`]: the callbacks a file system hands in.
-//! * [`request`]: the memory of a request, and who owns it.
-//! * [`trace`]: the tracepoints of the direct I/O path.
-//! * [`worker`]: the requests that a worker completes, many at once.
-//!
 //! General parts lie where other subsystems look for them: bios, block devices and plugs in
 //! [`crate::block`], inodes and the fields of a kiocb in [`crate::fs`], the caller's memory in
 //! [`crate::iov`], and the proof that the context may sleep in [`crate::task`].

@@ -295,7 +295,9 @@ fn end(
         iocb.clear_polled_bio();
     }
     let (pos, size, write) = (iocb.ki_pos(), dio.size, dio.is_write());
-    let (clamped, sync) = (dio.is_clamped(), dio.work().has(CompWork::SYNC));
+    let sync = dio.work().has(CompWork::SYNC);
+    // A simple read does not reach the end of the file.
+    let clamped = !write && !matches!(dio.kind, Kind::SimpleRead);
     let error = match result {
         Ok(()) => 0,
         Err(error) => error.to_errno(),

@@ -147,12 +147,6 @@ impl Dio {
         }
     }
 
-    /// Whether its result is clamped to the end of the file. A simple read does not reach that.
-    #[inline]
-    pub(crate) fn is_clamped(&self) -> bool {
-        !self.is_write() && !matches!(self.kind, Kind::SimpleRead)
-    }
-
     /// Plans the bios for one mapping.
     #[inline(always)]
     pub(crate) fn plan(&self, extent: Extent<'_>, unwritten: bool) -> Plan {

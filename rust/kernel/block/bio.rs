@@ -213,11 +213,12 @@ impl Bio {
         self.fields().bi_ioprio = ioprio;
     }
 
-    /// Sets the lifetime hint (`bi_write_hint`) to that of the file.
+    /// Sets the lifetime hint (`bi_write_hint`) to that of the file, which `fcntl(F_SET_RW_HINT)` sets.
     #[doc(alias = "bi_write_hint")]
     #[inline]
     pub(crate) fn set_write_hint(&mut self, inode: &Inode) {
-        self.fields().bi_write_hint = inode.write_hint();
+        // SAFETY: The inode is valid; C reads the hint without a lock as well.
+        self.fields().bi_write_hint = unsafe { (*inode.as_raw()).i_write_hint };
     }
 
     /// Sets up inline encryption for byte `pos` of an encrypted file
@@ -230,10 +231,12 @@ impl Bio {
     #[inline]
     pub(crate) fn set_crypt_ctx(&mut self, inode: &Inode, pos: i64, _ctx: MaySleep) {
         #[cfg(CONFIG_FS_ENCRYPTION_INLINE_CRYPT)]
-        // SAFETY: The bio and the inode are valid, and the context may sleep.
+        // SAFETY: The bio and the inode are valid, and the context may sleep. Whether a file is encrypted
+        // does not change while it is open.
         unsafe {
             // One context is as many as a bio frees. For most files there is nothing to call.
-            if inode.is_encrypted() && (*self.as_raw()).bi_crypt_context.is_null() {
+            let is_encrypted = (*inode.as_raw()).i_flags & bindings::S_ENCRYPTED != 0;
+            if is_encrypted && (*self.as_raw()).bi_crypt_context.is_null() {
                 bindings::fscrypt_set_bio_crypt_ctx(
                     self.as_raw(),
                     inode.as_raw(),

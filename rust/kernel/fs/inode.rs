@@ -70,26 +70,6 @@ impl Inode {
         1u32.wrapping_shl(u32::from(bits))
     }
 
-    /// Whether the file is encrypted on the device (`IS_ENCRYPTED()`).
-    ///
-    /// The page cache and the caller's memory hold plain text; only a bio with an encryption
-    /// context may transfer such a file.
-    #[doc(alias = "IS_ENCRYPTED")]
-    #[inline]
-    pub(crate) fn is_encrypted(&self) -> bool {
-        // SAFETY: The inode is valid; the flag does not change while the file is open.
-        unsafe { (*self.as_raw()).i_flags & bindings::S_ENCRYPTED != 0 }
-    }
-
-    /// The lifetime hint for data written to this file (`i_write_hint`), set by
-    /// `fcntl(F_SET_RW_HINT)`.
-    #[doc(alias = "i_write_hint")]
-    #[inline]
-    pub(crate) fn write_hint(&self) -> bindings::rw_hint {
-        // SAFETY: The inode is valid; C reads the hint without a lock as well.
-        unsafe { (*self.as_raw()).i_write_hint }
-    }
-
     /// The super block of the file system.
     #[inline]
     fn super_block(&self) -> *mut bindings::super_block {
