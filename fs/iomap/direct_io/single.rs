@@ -88,7 +88,7 @@ pub(super) fn start<'m>(
         | Mapping::Unknown => return Err(iocb),
     };
     let span = match extent.whole(dio.flags.has(CallerFlags::FSBLOCK_ALIGNED)) {
-        Ok(span) if !extent.has_source() => span,
+        Ok(span) if !place.has_source() => span,
         Ok(_) | Err(_) => return Err(iocb),
     };
     let plan = dio.plan(extent, unwritten);

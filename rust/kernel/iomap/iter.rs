@@ -534,7 +534,7 @@ impl Place {
     /// copy-on-write.
     #[doc(alias = "srcmap")]
     #[inline]
-    fn has_source(&self) -> bool {
+    pub fn has_source(&self) -> bool {
         u32::from(self.fields().srcmap.type_) != bindings::IOMAP_HOLE
     }
 }
@@ -561,13 +561,6 @@ impl<'m> Extent<'m> {
     #[inline]
     pub fn flags(&self) -> MapFlags {
         self.place.flags()
-    }
-
-    /// Whether another mapping has what is there now (`srcmap`), as for copy-on-write.
-    #[doc(alias = "srcmap")]
-    #[inline]
-    pub fn has_source(&self) -> bool {
-        self.place.has_source()
     }
 
     /// The number of bytes from the position that the mapping covers, whatever its source is.

@@ -31,8 +31,6 @@ mod raw {
     };
 
     declare_trace! {
-        /// The C tracepoint behind [`begin`](super::begin).
-        ///
         /// # Safety
         ///
         /// `iocb` must be a valid kiocb with an open file, and `iter` a valid iterator.
@@ -43,8 +41,6 @@ mod raw {
             done_before: usize,
         );
 
-        /// The C tracepoint behind [`queued`](super::queued).
-        ///
         /// # Safety
         ///
         /// `inode` must be valid.
@@ -54,8 +50,6 @@ mod raw {
             len: u64,
         );
 
-        /// The C tracepoint behind [`invalidate_failed`](super::invalidate_failed).
-        ///
         /// # Safety
         ///
         /// `inode` must be valid.
@@ -65,8 +59,6 @@ mod raw {
             len: u64,
         );
 
-        /// The C tracepoint behind [`complete`](super::complete).
-        ///
         /// # Safety
         ///
         /// `iocb` must be a valid kiocb with an open file.
