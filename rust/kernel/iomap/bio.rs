@@ -292,23 +292,22 @@ fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: F
     let iocb = request.iocb();
     // The caller of a synchronous request sleeps, so it cannot poll.
     let polled = iocb.flags().has(IocbFlags::HIPRI) && !iocb.is_sync() && iocb.poll_for(&mut bio);
+    let submit_io = iocb.ops.submit_io();
+    if submit_io.is_none() && place.flags().has(MapFlags::ANON_WRITE) {
+        // Only the callback could assign an address on the device.
+        crate::do_once_lite! {
+            crate::warn_on!(true);
+        }
+    }
     let raw = bio.into_raw();
     // SAFETY: The bio is filled, and given up here; `end_io` takes the reference back from `bi_private`.
     // The iterator is valid.
     unsafe {
         (*raw).bi_private = bio_ref.into_raw();
         (*raw).bi_end_io = Some(end_io::<T>);
-        match iocb.ops.submit_io() {
+        match submit_io {
             Some(submit_io) => submit_io(place.as_raw(), raw, pos),
-            None => {
-                if place.flags().has(MapFlags::ANON_WRITE) {
-                    // Only the callback could assign an address on the device.
-                    crate::do_once_lite! {
-                        crate::warn_on!(true);
-                    }
-                }
-                submit(raw);
-            }
+            None => submit(raw),
         }
     }
     if polled {
