@@ -2,10 +2,26 @@
 
 //! The description of a request.
 //!
-//! A request without completion work is completed where its last bio ends, one with some in process
-//! context: by a work queue, by the worker that ends the last bio as a part of an ioend, or by a
-//! submitter that has waited or found that all bios had ended. Some work comes up at the end: an error,
-//! or cached pages under a write.
+//! ```text
+//!  SimpleRead  ---+--> completed where its bio ends
+//!                 |
+//!                 | error
+//!                 v
+//!             process context
+//!                 ^
+//!                 | error, or a write with cached pages: becomes Deferred
+//!                 |
+//!  Direct      ---+--> completed where its last bio ends
+//!
+//!  Deferred    ------> completed in process context
+//!
+//!  Bounce      ---+--> without completion work: where its last bio ends
+//!                 +--> with completion work: in process context
+//! ```
+//!
+//! Process context is a work queue, or the worker that ends the last bio as a part of an ioend. If
+//! the submitter completes a request itself, because it waited or because all bios had ended by
+//! then, the request keeps its variant: the submitter is in process context already.
 
 #![forbid(unsafe_code)]
 

@@ -17,6 +17,31 @@
 //! 3. When a bio ends, [`end_io`] gives its pages back and drops the reference. The last one
 //!    completes the request.
 //!
+//! ```no_run
+//! use kernel::{
+//!     block::bio::OpFlags,
+//!     iomap::{
+//!         bio::{Exported, Template},
+//!         iter::Span,
+//!         request::Submitter,
+//!     },
+//!     task::MaySleep,
+//! };
+//!
+//! /// Transfers `span`. Returns how many bytes are in flight.
+//! fn transfer<T: Exported>(
+//!     request: &mut Submitter<'_, T>,
+//!     span: Span<'_>,
+//!     ctx: MaySleep,
+//! ) -> Result<usize> {
+//!     let mut bios = Template::new(request, span, OpFlags::SYNC, ctx)?;
+//!     while !bios.is_over() && !bios.request().has_failed() {
+//!         bios.submit_next()?;
+//!     }
+//!     Ok(bios.submitted())
+//! }
+//! ```
+//!
 //! [`Extent::span`]: super::iter::Extent::span
 
 use super::{
