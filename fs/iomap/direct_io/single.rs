@@ -5,7 +5,7 @@
 //! The range of most requests, for example of a database, lies in one mapping and fits one bio.
 //! Such a request needs no reference count and no allocation besides its bio: its description is in
 //! the front pad of the bio. If a request turns out to need more, this module undoes what it did,
-//! and [`super::mapping`], which handles every case, takes over. So nothing here fails a request.
+//! and [`super::mapping`], which handles every case, takes over.
 
 #![forbid(unsafe_code)]
 
@@ -65,7 +65,8 @@ fn needs_more(extent: Extent<'_>) -> bool {
 
 /// Submits all of a request as one bio, if the mapping at `place` and the memory allow that.
 ///
-/// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`.
+/// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`. With it comes
+/// `EAGAIN` if the request must not block and would wait for memory here.
 #[inline(always)]
 pub(super) fn start<'m>(
     iocb: BusyIocb<DioOps>,
@@ -75,7 +76,7 @@ pub(super) fn start<'m>(
     memory: &mut IovIter<'m>,
     mark: Mark<'m>,
     ctx: MaySleep,
-) -> Result<InFlight<Dio>, BusyIocb<DioOps>> {
+) -> Result<InFlight<Dio>, (BusyIocb<DioOps>, Result)> {
     let (extent, unwritten) = match place.mapping() {
         Mapping::Mapped(extent) if !needs_more(extent) => (extent, false),
         // A read of unwritten blocks needs no bio.
@@ -85,11 +86,11 @@ pub(super) fn start<'m>(
         | Mapping::Hole
         | Mapping::Delalloc
         | Mapping::Inline(_)
-        | Mapping::Unknown => return Err(iocb),
+        | Mapping::Unknown => return Err((iocb, Ok(()))),
     };
     let span = match extent.whole(dio.flags.has(CallerFlags::FSBLOCK_ALIGNED)) {
         Ok(span) if !place.has_source() => span,
-        Ok(_) | Err(_) => return Err(iocb),
+        Ok(_) | Err(_) => return Err((iocb, Ok(()))),
     };
     let plan = dio.plan(extent, unwritten);
     if dio.is_write() {
@@ -97,16 +98,17 @@ pub(super) fn start<'m>(
         let (around, block_size) = (plan.work.zeroes_around(), inode.block_size());
         let (pos, len) = (place.pos(), place.remaining());
         if decide::needs_zeroes(around, pos, len, block_size, || inode.size()) {
-            return Err(iocb);
+            return Err((iocb, Ok(())));
         }
     }
 
     let mut bio = match SINGLES.fill(iocb, &span, memory, plan.flags, ctx) {
         Ok(bio) => bio,
-        Err((iocb, _)) => {
+        Err((iocb, error)) => {
             // Pinning may fail at a later segment, and leaves the iterator there.
             memory.rewind(mark, 0);
-            return Err(iocb);
+            let again = if error == EAGAIN { Err(EAGAIN) } else { Ok(()) };
+            return Err((iocb, again));
         }
     };
     let work = work.with(plan.work);
@@ -197,12 +199,9 @@ fn read_bio(
     trace::begin(&iocb, memory, CallerFlags::empty(), 0);
 
     // A device that cannot tell whether it would block refuses the flag.
-    let (wait, flags) = if !place.is_nowait() {
-        (Some(ctx), OpFlags::empty())
-    } else {
-        let nowait = span.bdev().has_nowait();
-        (None, OpFlags::empty().with_if(nowait, OpFlags::NOWAIT))
-    };
-    let flags = flags.with_if(iocb.is_sync(), OpFlags::SYNC);
-    SINGLES.fill_simple(iocb, span, memory, flags, wait)
+    let nowait = place.is_nowait() && span.bdev().has_nowait();
+    let flags = OpFlags::empty()
+        .with_if(nowait, OpFlags::NOWAIT)
+        .with_if(iocb.is_sync(), OpFlags::SYNC);
+    SINGLES.fill_simple(iocb, span, memory, flags, ctx)
 }

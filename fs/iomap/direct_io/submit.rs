@@ -237,7 +237,7 @@ fn decide_and_submit(
                 iter.end(ctx);
                 Ok(flight)
             }
-            Err(iocb) => Err((iocb, first)),
+            Err((iocb, again)) => Err((iocb, again.and(first))),
         }
     });
     let flight = match started {
@@ -248,7 +248,7 @@ fn decide_and_submit(
             let dio = Dio { kind, ..dio };
             return match first {
                 Ok(first) => walk(iocb, dio, iter, memory, first, ctx),
-                Err(error) => refused(iocb, dio, &memory, error, ctx),
+                Err(error) => refused(iocb, dio, iter, &memory, error, ctx),
             };
         }
     };
@@ -269,23 +269,28 @@ fn decide_and_submit(
             }
         }
     };
-    if memory.len() == mark.left() {
+    if iter.is_nowait() && ended.result() == Err(EAGAIN) {
+        // The device would have had to wait: nothing was transferred.
+        memory.rewind(mark, 0);
+    } else if memory.len() == mark.left() {
         // It was lent to the bio, and has not moved on.
         memory.advance(passed_end.unwrap_or(mark.left()));
     }
     complete::answer(ended, ctx)
 }
 
-/// Completes a request without bios: the file system has refused the first mapping.
+/// Completes a request without bios: there is no first mapping, or no memory without waiting.
 #[cold]
 #[inline(never)]
 fn refused(
     iocb: BusyIocb<DioOps>,
     dio: Dio,
+    iter: &mut Iter<'_>,
     memory: &IovIter<'_>,
     error: Error,
     ctx: MaySleep,
 ) -> Answer {
+    let _ = iter.next(Err(error), ctx);
     let result = match iter_end_action(&dio, &iocb, Err(error)) {
         IterEndAction::Fail => Err(error),
         IterEndAction::Continue | IterEndAction::Wait => Ok(()),

@@ -166,6 +166,9 @@ void say_opf(blk_opf_t opf)
 	blk_opf_t left = opf & ~(REQ_OP_MASK | REQ_ALLOC_CACHE);
 	const char *sep = "";
 
+	/* Rust and C differ in it (Q15), as named scripts show. */
+	if (!w.s->name)
+		left &= ~REQ_NOWAIT;
 	say(" opf=");
 	for (size_t i = 0; i < ARRAY_SIZE(opf_names); i++) {
 		if (!(left & opf_names[i].flag))

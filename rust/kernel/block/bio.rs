@@ -25,7 +25,10 @@
 //! [`Template`]: crate::iomap::bio::Template
 //! [`BioSet`]: crate::iomap::bio_set::BioSet
 
-use super::bdev::BlockDevice;
+use super::{
+    bdev::BlockDevice,
+    SECTOR_SHIFT, //
+};
 use crate::{
     alloc::{
         flags::GFP_KERNEL,
@@ -36,6 +39,10 @@ use crate::{
     flag_word::flag_word,
     fs::inode::Inode,
     iov::IovIter,
+    page::{
+        PAGE_SHIFT,
+        PAGE_SIZE, //
+    },
     prelude::*,
     task::MaySleep, //
 };
@@ -525,6 +532,106 @@ impl Filled {
     pub(crate) fn account_write(&self) {
         // SAFETY: Charges the current task.
         unsafe { bindings::task_io_account_write(self.size() as usize) };
+    }
+}
+
+/// Lets the submission of a bio fail with `EAGAIN` where it would wait for the device (`REQ_NOWAIT`),
+/// if nothing of the transfer is done then.
+///
+/// Otherwise it waits: if the device cannot say that it would wait; if the block layer has to split the
+/// bio, which it refuses to do for one that must not wait; if a write goes to a driver of bios, such as
+/// device mapper, which may split it and have a part of it written when another fails; if a write may be
+/// submitted as encrypted copies; and if the device is zoned, as that leaves such writes to a worker.
+///
+/// # Safety
+///
+/// `bio` must be complete, and nobody else may use it.
+#[doc(alias("REQ_NOWAIT", "queue_is_mq"))]
+#[inline(never)]
+pub(crate) unsafe fn set_nowait(bio: *mut bindings::bio) {
+    const FEATURES: u32 = bindings::BLK_FEAT_NOWAIT | bindings::BLK_FEAT_ZONED;
+    // SAFETY: Required of the caller. The device and its queue are valid as long as the bio, and C reads
+    // the limits without a lock as well.
+    unsafe {
+        let queue = (*(*bio).bi_bdev).bd_queue;
+        if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 {
+            #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
+            if !(*bio).bi_crypt_context.is_null() {
+                return;
+            }
+            if (*queue).mq_ops.is_null() {
+                return;
+            }
+        }
+        let limits = &raw const (*queue).limits;
+        if (*limits).features & FEATURES == bindings::BLK_FEAT_NOWAIT && is_never_split(bio, limits)
+        {
+            (*bio).bi_opf |= OpFlags::NOWAIT.into_raw();
+        }
+    }
+}
+
+/// Whether the device takes the bio of a read or a write as one (`bio_split_rw()`).
+///
+/// # Safety
+///
+/// As for [`set_nowait`], and `limits` must be those of the device.
+#[doc(alias = "bio_may_need_split")]
+#[inline]
+unsafe fn is_never_split(bio: *mut bindings::bio, limits: *const bindings::queue_limits) -> bool {
+    // SAFETY: Required of the caller. The vectors have as many bytes as the bio transfers.
+    unsafe {
+        let bytes = (*bio).bi_iter.bi_size;
+        let mut vecs = u32::from((*bio).bi_vcnt);
+        if vecs == 0 {
+            // They are lent, and only as many count as are transferred.
+            let mut vec = (*bio).bi_io_vec;
+            let mut left = (*bio).bi_iter.bi_offset.wrapping_add(bytes);
+            vecs = 1;
+            while left > (*vec).bv_len {
+                left = left.wrapping_sub((*vec).bv_len);
+                (vec, vecs) = (vec.add(1), vecs.wrapping_add(1));
+            }
+        }
+        // Each page of a vector is one segment at most, and its first and its last page may be cut.
+        let segments = (bytes >> PAGE_SHIFT).wrapping_add(vecs.wrapping_mul(2));
+        // OVERFLOW: A bio is smaller.
+        let sectors = bytes.wrapping_add((*limits).physical_block_size) >> SECTOR_SHIFT;
+        (vecs == 1 || (*limits).virt_boundary_mask == 0)
+            && (*limits).chunk_sectors == 0
+            && (*limits).max_fast_segment_size as usize >= PAGE_SIZE
+            && segments <= u32::from((*limits).max_segments)
+            && sectors <= (*limits).max_sectors
+            || is_within_limits(bio, limits)
+    }
+}
+
+/// As [`is_never_split`], by the function that splits.
+///
+/// # Safety
+///
+/// As there.
+#[doc(alias("bio_split_io_at", "get_max_io_size"))]
+#[cold]
+unsafe fn is_within_limits(bio: *mut bindings::bio, limits: *const bindings::queue_limits) -> bool {
+    // SAFETY: As in `is_never_split`.
+    unsafe {
+        // Of the whole disk.
+        let start = (*(*bio).bi_bdev).bd_start_sect;
+        let sector = (*bio).bi_iter.bi_sector.wrapping_add(start);
+        let (mut most, chunk) = ((*limits).max_sectors, (*limits).chunk_sectors);
+        if let Some(after) = sector.checked_rem(u64::from(chunk)) {
+            // CAST: Less than a chunk.
+            most = core::cmp::min(most, chunk.wrapping_sub(after as u32));
+        }
+        // A bio that is split ends with a physical block.
+        let in_block = ((*limits).physical_block_size >> SECTOR_SHIFT).wrapping_sub(1);
+        // CAST: Less than a block.
+        let before = sector as u32 & in_block;
+        let end = before.wrapping_add(most) & !in_block;
+        let max_bytes = end.saturating_sub(before) << SECTOR_SHIFT;
+        let (mut segments, alignment) = (0, (*limits).dma_alignment);
+        bindings::bio_split_io_at(bio, limits, &mut segments, max_bytes, alignment) == 0
     }
 }
 

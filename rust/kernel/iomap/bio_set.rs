@@ -60,6 +60,7 @@ use crate::{
         MAX_VECS, //
     },
     error::to_result,
+    fs::IocbFlags,
     iov::IovIter,
     prelude::*,
     task::{
@@ -148,9 +149,12 @@ impl<T: Operations> BioSet<T> {
     /// stay where it was if this succeeds: whoever answers the request moves it on
     /// ([`IovIter::advance`]).
     ///
-    /// Fails with `ENOTBLK` if one bio may not take all of it, with `EFAULT` if the memory cannot be
-    /// accessed, and with `EINVAL` if that is not aligned as the device needs it, or if it is for the
-    /// other direction than the mapping.
+    /// A request that must not block waits neither for memory nor, where that can tell, for the
+    /// device: then its bio fails with `EAGAIN`.
+    ///
+    /// Fails with `ENOTBLK` if one bio may not take all of it, with `EAGAIN` if there is no memory
+    /// without waiting, with `EFAULT` if the caller's memory cannot be accessed, and with `EINVAL` if
+    /// that is not aligned as the device needs it, or if it is for the other direction than the mapping.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages"))]
     #[inline(always)]
     pub fn fill(
@@ -161,12 +165,11 @@ impl<T: Operations> BioSet<T> {
         flags: OpFlags,
         ctx: MaySleep,
     ) -> Result<Unsubmitted<T, DioOps>, (BusyIocb<DioOps>, Error)> {
-        self.build(iocb, span, memory, flags, Some(ctx), false)
+        self.build(iocb, span, memory, flags, ctx, false)
     }
 
-    /// As [`BioSet::fill`], for a simple read, of a file that is not encrypted.
-    ///
-    /// With `ctx` the allocation waits for memory. Otherwise it fails with `EAGAIN` instead.
+    /// As [`BioSet::fill`], for a simple read, of a file that is not encrypted. `flags` say whether it
+    /// waits for the device.
     #[inline(always)]
     pub fn fill_simple(
         &'static self,
@@ -174,7 +177,7 @@ impl<T: Operations> BioSet<T> {
         span: &Whole<'_>,
         memory: &mut IovIter<'_>,
         flags: OpFlags,
-        ctx: Option<MaySleep>,
+        ctx: MaySleep,
     ) -> Result<Unsubmitted<T, ()>, (BusyIocb<()>, Error)> {
         self.build(iocb, span, memory, flags, ctx, true)
     }
@@ -187,7 +190,7 @@ impl<T: Operations> BioSet<T> {
         span: &Whole<'_>,
         memory: &mut IovIter<'_>,
         flags: OpFlags,
-        ctx: Option<MaySleep>,
+        ctx: MaySleep,
         simple: bool,
     ) -> Result<Unsubmitted<T, O>, (BusyIocb<O>, Error)> {
         let place = span.place();
@@ -200,9 +203,10 @@ impl<T: Operations> BioSet<T> {
         if !simple && vecs == MAX_VECS {
             return Err((iocb, ENOTBLK));
         }
-        let gfp = match ctx {
-            Some(_) => GFP_KERNEL,
-            None => GFP_NOWAIT,
+        let gfp = if place.is_nowait() {
+            GFP_NOWAIT
+        } else {
+            GFP_KERNEL
         };
         let opf = flags.into_raw() | op(write);
         // SAFETY: The bio set is static, and in use as its constructor requires.
@@ -212,7 +216,7 @@ impl<T: Operations> BioSet<T> {
         };
         bio.set_sector(span.sector(place.pos()));
         bio.set_ioprio(iocb.ioprio());
-        if let (false, Some(ctx)) = (simple, ctx) {
+        if !simple {
             bio.set_write_hint(place.inode());
             bio.set_crypt_ctx(place.inode(), place.pos(), ctx);
         }
@@ -363,6 +367,10 @@ impl<T: Operations> Unsubmitted<T, DioOps> {
         unsafe {
             (&raw mut (*pad).handshake).write(Handshake::new());
             (&raw mut (*pad).head.left).write((self.iocb, dio));
+            // Only now, so that the description does not have to outlive a call.
+            if (*pad).head.left.0.flags().has(IocbFlags::NOWAIT) {
+                bio::set_nowait(bio);
+            }
             Self::send(self.bio, end_started::<T>, ctx);
         }
         // INVARIANT: Just submitted.

@@ -42,14 +42,17 @@ structs! {
     work_struct { func: Option<unsafe extern "C" fn(*mut work_struct)> }
     task_struct { __state: c_uint }
     blk_integrity { metadata_size: u8 }
-    queue_limits { logical_block_size: u32, dma_alignment: u32, features: u32, integrity: blk_integrity }
-    request_queue { limits: queue_limits }
-    block_device { bd_queue: *mut request_queue }
+    queue_limits {
+        logical_block_size: u32, physical_block_size: u32, dma_alignment: u32, features: u32, integrity: blk_integrity,
+        chunk_sectors: u32, max_sectors: u32, max_segments: u16, max_fast_segment_size: u32, virt_boundary_mask: c_ulong,
+    }
+    request_queue { limits: queue_limits, mq_ops: *const c_void }
+    block_device { bd_queue: *mut request_queue, bd_start_sect: u64 }
     bio_set { front_pad: u32 }
-    bvec_iter { bi_sector: u64, bi_size: u32 }
+    bvec_iter { bi_sector: u64, bi_size: u32, bi_offset: u32 }
     bio {
         bi_bdev: *mut block_device, bi_end_io: Option<unsafe extern "C" fn(*mut bio)>, bi_private: *mut c_void,
-        bi_iter: bvec_iter, bi_opf: u32, bi_write_hint: rw_hint, bi_ioprio: u16, bi_vcnt: u16, bi_max_vecs: u16,
+        bi_iter: bvec_iter, bi_io_vec: *const bio_vec, bi_opf: u32, bi_write_hint: rw_hint, bi_ioprio: u16, bi_vcnt: u16, bi_max_vecs: u16,
         bi_status: u8, refs: u8, pages: BioPages,
     }
     iomap_ioend { io_error: c_int, io_bio: bio }
@@ -118,7 +121,7 @@ consts! {
     IOCB_HIPRI = 1 << 0, IOCB_DSYNC = 1 << 1, IOCB_SYNC = 1 << 2, IOCB_NOWAIT = 1 << 3, IOCB_ATOMIC = 1 << 6,
     TASK_RUNNING = 0, TASK_UNINTERRUPTIBLE = 2, GFP_KERNEL = 1, GFP_NOWAIT = 2, GFP_NOFS = 3,
     EIOCBQUEUED = 529, MAX_ERRNO = 4095, S_ENCRYPTED = 1 << 14, BLK_POLL_ONESHOT = 1,
-    BLK_FEAT_WRITE_CACHE = 1 << 0, BLK_FEAT_FUA = 1 << 1, BLK_FEAT_NOWAIT = 1 << 2, BIO_MAX_VECS = 256,
+    BLK_FEAT_WRITE_CACHE = 1 << 0, BLK_FEAT_FUA = 1 << 1, BLK_FEAT_NOWAIT = 1 << 2, BLK_FEAT_ZONED = 1 << 3, BIO_MAX_VECS = 256,
     BIOSET_NEED_BVECS = 1, BIOSET_PERCPU_CACHE = 4, _slab_flag_bits__SLAB_HWCACHE_ALIGN = 4,
     mapping_flags_AS_EIO = 0, mapping_flags_AS_ENOSPC = 1, iter_type_ITER_UBUF = 0, iter_type_ITER_IOVEC = 1,
     iter_type_ITER_BVEC = 2, iter_type_ITER_KVEC = 3, req_op_REQ_OP_READ = 0, req_op_REQ_OP_WRITE = 1,
@@ -283,6 +286,12 @@ fn count(iter: &mut iov_iter) -> &mut usize {
     &mut iter.__bindgen_anon_1.__bindgen_anon_1.count
 }
 
+/// A vector of memory that is scattered.
+pub(crate) const PAGE: bio_vec = bio_vec {
+    bv_len: 4096,
+    bv_offset: 0,
+};
+
 /// A bio takes a part of the memory.
 unsafe fn take(bio: &mut bio, iter: *mut iov_iter, pages: BioPages) -> c_int {
     facts(|f| f.filled += 1);
@@ -295,7 +304,10 @@ unsafe fn take(bio: &mut bio, iter: *mut iov_iter, pages: BioPages) -> c_int {
         bytes = bytes.min(case(|c| c.bio_bytes));
     }
     *count(&mut *iter) -= bytes;
-    (bio.bi_iter.bi_size, bio.bi_vcnt, bio.pages) = (bytes as u32, 1, pages);
+    static VECTORS: [bio_vec; 16] = [PAGE; 16];
+    bio.bi_io_vec = VECTORS.as_ptr();
+    (bio.bi_iter.bi_size, bio.bi_vcnt, bio.pages) =
+        (bytes as u32, bytes.div_ceil(4096) as u16, pages);
     0
 }
 
@@ -325,7 +337,7 @@ functions! {
         if gfp == GFP_KERNEL {
             might_sleep("bio_alloc_bioset");
         } else if once_in(4) {
-            facts(|f| f.perhaps.push(-11));
+            facts(|f| (f.no_bio = true, f.perhaps.push(-11)));
             return null_mut();
         }
         let pad = (*set).front_pad as usize;
@@ -345,7 +357,8 @@ functions! {
     }
     any fn bio_iov_iter_set(bio: *mut bio, iter: *const iov_iter) -> bool {
         let bytes = (*iter).__bindgen_anon_1.__bindgen_anon_1.count;
-        ((*bio).bi_iter.bi_size, (*bio).bi_vcnt, (*bio).pages) = (bytes as u32, 1, BioPages::Pinned);
+        ((*bio).bi_iter.bi_size, (*bio).pages) = (bytes as u32, BioPages::Pinned);
+        (*bio).bi_io_vec = (*iter).__bindgen_anon_1.__bindgen_anon_1.__bindgen_anon_1.bvec;
         true
     }
     sleep fn bio_iov_iter_get_pages(bio: *mut bio, iter: *mut iov_iter, _: u32, _: u32) -> c_int {
@@ -393,13 +406,48 @@ functions! {
     }
 }
 
+/// Memory of several vectors, of a page each, has gaps and may be too many.
+unsafe fn is_scattered(bio: *const bio, limits: &queue_limits) -> bool {
+    let bytes = (*bio).bi_iter.bi_size;
+    let several = bytes > (*(*bio).bi_io_vec).bv_len;
+    several && (limits.virt_boundary_mask != 0 || bytes.div_ceil(4096) > limits.max_segments.into())
+}
+
+/// Whether the device may say that it would wait, and nothing is done then.
+unsafe fn may_refuse(bio: *const bio) -> bool {
+    let bvec_iter {
+        bi_sector, bi_size, ..
+    } = (*bio).bi_iter;
+    let queue = &*(*(*bio).bi_bdev).bd_queue;
+    let (limits, sectors, start) = (
+        &queue.limits,
+        bi_size >> 9,
+        bi_sector + (*(*bio).bi_bdev).bd_start_sect,
+    );
+    let chunks =
+        [start, start + u64::from(sectors) - 1].map(|s| s.checked_div(limits.chunk_sectors.into()));
+    assert!(limits.features & BLK_FEAT_NOWAIT != 0, "not supported");
+    if !facts(|f| f.simple) {
+        assert!(
+            (*bio).bi_opf & req_op_REQ_OP_WRITE == 0 || !queue.mq_ops.is_null(),
+            "a part may be written"
+        );
+        let split =
+            chunks[0] != chunks[1] || sectors > limits.max_sectors || is_scattered(bio, limits);
+        assert!(!split, "a bio that has to be split must not wait");
+    }
+    once_in(3)
+}
+
 /// The device has done with a bio, unless that ended before.
 unsafe fn bio_endio(bio: *mut bio, from: Flight) {
     if !world(|w| w.object(bio).goes(from, Flight::Ended)) {
         return;
     }
-    if draw(4) < case(|c| c.fails_of_4) {
+    if (*bio).bi_status == 0 && draw(4) < case(|c| c.fails_of_4) {
         (*bio).bi_status = 100 + facts(|f| f.bios) as u8;
+    }
+    if (*bio).bi_status != 0 {
         // Once an error is recorded, no other one can be the result.
         facts(|f| {
             f.errors
@@ -425,6 +473,10 @@ functions! {
     any fn bdev_write_cache(bdev: *mut block_device) -> bool {
         (*(*bdev).bd_queue).limits.features & BLK_FEAT_WRITE_CACHE != 0
     }
+    any fn bio_split_io_at(bio: *mut bio, limits: *const queue_limits, _: &mut c_uint, max_bytes: c_uint, _: c_uint)
+    -> c_int {
+        c_int::from((*bio).bi_iter.bi_size > max_bytes || is_scattered(bio, &*limits))
+    }
     any fn max_integrity_io_size(_: *mut queue_limits) -> u32 { 0 }
     any fn blk_start_plug(_: *mut blk_plug) {}
     any fn blk_finish_plug(_: *mut blk_plug) {}
@@ -443,6 +495,12 @@ functions! {
         let polled = opf & 1 << req_flag_bits___REQ_POLLED != 0 && !once_in(4);
         let to = if polled { Flight::Polled } else { Flight::Flying };
         assert!(world(|w| w.object(bio).goes(Flight::Grounded, to)), "submitted twice");
+        if opf & 1 << req_flag_bits___REQ_NOWAIT != 0 && may_refuse(bio) {
+            facts(|f| f.perhaps.push(-11));
+            step("refuse to wait", bio, 0);
+            (*bio).bi_status = 11;
+            return bio_endio(bio, to);
+        }
         let interrupt = move || atomic(|| bio_endio(bio, Flight::Flying));
         match (polled, once_in(4)) {
             (true, _) => {}

@@ -7,7 +7,7 @@ use std::{
     env,
     ffi::{c_int, c_long, c_uint},
     mem::offset_of,
-    ptr::null_mut,
+    ptr::{null, null_mut},
     sync::{Arc, Mutex, Once},
     thread,
 };
@@ -58,6 +58,12 @@ pub(crate) struct Case {
     around: (u64, u64),
     /// Of the device.
     features: u32,
+    /// It takes requests, not bios.
+    queues: bool,
+    /// The most sectors and vectors that it takes at once, the sectors of a chunk, and what memory must not cross.
+    limits: (u32, u16, u32, u64),
+    /// The sector of the disk that it begins with.
+    partition: u64,
     pub(crate) has_end_io: bool,
     has_iomap_end: bool,
     end_io_fails: bool,
@@ -107,8 +113,10 @@ pub(crate) struct Facts {
     pub(crate) cached_at_end: bool,
     /// The file system wants the rest to go through the page cache.
     fell_back: bool,
+    /// There was no memory for a bio without waiting.
+    pub(crate) no_bio: bool,
     /// It was a simple read.
-    simple: bool,
+    pub(crate) simple: bool,
     file: Option<*mut Open>,
     /// It counts in `i_dio_count`.
     pub(crate) counts: bool,
@@ -221,10 +229,24 @@ fn drawn(kind: fn(&mut Case)) -> Case {
         write,
         sync: once_in(4),
         user_memory: once_in(2),
-        iocb_flags: flag(8, IOCB_HIPRI) | flag(8, IOCB_DSYNC),
+        iocb_flags: flag(8, IOCB_HIPRI) | flag(8, IOCB_DSYNC) | flag(4, IOCB_NOWAIT),
         dio_flags: flag(8, IOMAP_DIO_FORCE_WAIT),
         around: (pick(&[0, 0, 512]), pick(&[0, 0, 1024])),
-        features: pick(&[0, BLK_FEAT_WRITE_CACHE, BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA]),
+        features: pick(&[0, BLK_FEAT_WRITE_CACHE, BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA])
+            | pick(&[
+                0,
+                BLK_FEAT_NOWAIT,
+                BLK_FEAT_NOWAIT,
+                BLK_FEAT_NOWAIT | BLK_FEAT_ZONED,
+            ]),
+        queues: once_in(2),
+        limits: (
+            pick(&[8, 2048]),
+            pick(&[1, 128]),
+            pick(&[0, 0, 12, 20]),
+            pick(&[0, 0, BLOCK - 1]),
+        ),
+        partition: pick(&[0, 4]),
         has_end_io: !once_in(3),
         has_iomap_end: once_in(3),
         end_io_fails: once_in(16),
@@ -251,7 +273,6 @@ fn drawn(kind: fn(&mut Case)) -> Case {
     }
     c.has_end_io |= c.part != Part::None;
     if c.entry == Entry::Simple {
-        c.iocb_flags |= flag(4, IOCB_NOWAIT);
         (c.around, c.dio_flags, c.extends) = ((0, 0), 0, false);
     }
     c
@@ -425,7 +446,21 @@ unsafe fn open(sb: *mut Super, users: u32) -> *mut kiocb {
     it.set.front_pad = offset_of!(iomap_ioend, io_bio) as u32;
     case(|c| {
         it.inode.i_size = if c.extends { START as i64 } else { 1 << 30 };
-        it.queue.limits.features = c.features;
+        let limits = &mut it.queue.limits;
+        limits.features = c.features;
+        (limits.physical_block_size, limits.max_fast_segment_size) = (512, 4096);
+        it.bdev.bd_start_sect = c.partition;
+        (
+            limits.max_sectors,
+            limits.max_segments,
+            limits.chunk_sectors,
+            limits.virt_boundary_mask,
+        ) = c.limits;
+        it.queue.mq_ops = if c.queues {
+            (&raw const *limits).cast()
+        } else {
+            null()
+        };
         it.dops.end_io = c.has_end_io.then_some(end_io);
         if c.part != Part::None {
             it.dops.submit_io = Some(submit_io);
@@ -481,13 +516,8 @@ unsafe fn poll(iocb: *mut kiocb) {
 unsafe fn submit(iocb: *mut kiocb) {
     let call: *mut Call = alloc_zeroed("call");
     let (iter, ops) = (&mut (*call).iter, &mut (*call).ops);
-    let (bvec, borrowed) = (
-        bio_vec {
-            bv_len: u32::MAX,
-            bv_offset: 0,
-        },
-        once_in(2),
-    );
+    let (mut vectors, borrowed) = ([PAGE; 16], once_in(2));
+    vectors[0].bv_len = pick(&[u32::MAX, PAGE.bv_len]);
     let (entry, flags) = case(|c| {
         iter.iter_type = match c.user_memory {
             true => iter_type_ITER_UBUF,
@@ -495,10 +525,10 @@ unsafe fn submit(iocb: *mut kiocb) {
             false => iter_type_ITER_KVEC,
         } as u8;
         iter.data_source = c.write;
-        iter.__bindgen_anon_2.nr_segs = 1;
+        iter.__bindgen_anon_2.nr_segs = vectors.len();
         let memory = &mut iter.__bindgen_anon_1.__bindgen_anon_1;
         memory.count = c.bytes(c.maps.len()) as usize;
-        memory.__bindgen_anon_1.bvec = &raw const bvec;
+        memory.__bindgen_anon_1.bvec = vectors.as_ptr();
         ops.iomap_begin = Some(iomap_begin);
         ops.iomap_end = c.has_iomap_end.then_some(iomap_end);
         (c.entry, c.dio_flags)
@@ -513,17 +543,21 @@ unsafe fn submit(iocb: *mut kiocb) {
         };
     } else {
         if entry == Entry::Simple {
+            facts(|f| f.simple = true);
             answer = read_simple(iocb, iter);
         }
-        match answer {
-            -15 => answer = direct_io::iomap_dio_rw(iocb, iter, ops, dops, flags, none, 0),
-            _ => facts(|f| f.simple = true),
+        if answer == -15 {
+            facts(|f| f.simple = false);
+            answer = direct_io::iomap_dio_rw(iocb, iter, ops, dops, flags, none, 0);
         }
     }
     step("answer", iocb, answer as usize);
     let left = iter.__bindgen_anon_1.__bindgen_anon_1.count as isize;
     let all = case(|c| c.bytes(c.maps.len())) as isize;
-    wants! { answer < 0 || all - left == answer => "{left} bytes of {all} are left after {answer}"; }
+    wants! {
+        answer < 0 || all - left == answer => "{left} bytes of {all} are left after {answer}";
+        answer != -11 || left == all || facts(|f| f.simple) => "{left} bytes of {all} are left, nothing is done";
+    }
     free("call", call);
     facts(|f| f.answered = Some(answer));
     match answer {
@@ -562,6 +596,7 @@ unsafe fn run(kind: fn(&mut Case)) {
         c.start = before.end_of(before.maps.len()) + if once_in(8) { BLOCK } else { 0 };
         (c.file, c.other_file) = (draw(6) as usize / 5, once_in(4));
         (c.features, c.truncated) = (before.features, false);
+        (c.queues, c.limits, c.partition) = (before.queues, before.limits, before.partition);
         (c.has_end_io, c.extends, c.cached) = (before.has_end_io, before.extends, false);
         cases.push(c);
     }
@@ -631,6 +666,10 @@ fn check(w: &World, c: &Case, f: &Facts) {
         assert!(!object.live || stays, "{} is never freed", object.what);
     }
 
+    assert!(
+        !f.no_bio || f.answered == Some(-11),
+        "it waits for memory after all"
+    );
     let told = c.has_end_io && f.begun && !f.simple && !f.perhaps.contains(&-12);
     let error = result.min(0) as c_int;
     let (error, flags, says) = f.told.unwrap_or((error, 0, error));
@@ -705,7 +744,7 @@ kinds! { 9:
     0 simple_reads |c| (c.entry, c.write, c.maps) = (Entry::Simple, false, vec![(1, IOMAP_MAPPED, 0)]),
         ["complete", "answer", "punt", "sleep", "wake", "dirty later", "report", "poll"];
     1 single_bios |c| (c.maps, c.bio_bytes) = (vec![(1 + draw(3), IOMAP_MAPPED, 0)], 1 << 20),
-        ["complete", "answer", "punt", "sleep", "wake", "dirty later", "invalidate", "flush"];
+        ["complete", "answer", "punt", "sleep", "wake", "dirty later", "invalidate", "flush", "refuse to wait"];
     2 deferred_writes |c| {
             c.write = true;
             let flags = pick(&[IOMAP_F_NEW, IOMAP_F_SHARED, IOMAP_F_DIRTY, 0]);

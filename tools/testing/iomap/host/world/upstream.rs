@@ -69,6 +69,7 @@ pub(crate) mod alloc {
 
 pub(crate) mod page {
     pub(crate) const PAGE_SHIFT: usize = 12;
+    pub(crate) const PAGE_SIZE: usize = 1 << PAGE_SHIFT;
 }
 
 pub(crate) mod bits {
