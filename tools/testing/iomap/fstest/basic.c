@@ -6,6 +6,7 @@
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -732,6 +733,136 @@ CASE(nowait_times, "nowait-times")
 	CHECK(after.st_mtim.tv_sec > before.st_mtim.tv_sec ||
 	      after.st_mtim.tv_nsec != before.st_mtim.tv_nsec, "the time stamp has not moved");
 	expect("nowait-times", buf, 4096);
+}
+
+static long sleeps(void)
+{
+	struct rusage usage;
+
+	OK(getrusage(RUSAGE_THREAD, &usage));
+	return usage.ru_nvcsw;
+}
+
+/*
+ * On a disk with one tag, of requests that are submitted together and must not wait, the first gets it. The
+ * others are refused and change nothing, and the submitter does not sleep; with C it does.
+ */
+CASE(nowait_busy, "nowait-busy")
+{
+	/* Not side by side, or they are merged. */
+	const u32 many = 8, each = 8 * KiB, stride = 2 * each;
+	size_t len = many * stride;
+	u8 *want = xalloc(len), *buf = xalloc(len);
+	/* The device mapper takes bios: a write may wait, and so may a read of two stripes. */
+	bool refuses = !strcmp(env.impl, "rust") && strncmp(env.disk, "dm-", 3);
+	int fd = new_file("nowait-busy", want, len);
+	struct io_uring ring;
+
+	OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
+	CHECK(!io_uring_queue_init(many, &ring, 0), "io_uring_queue_init");
+	CHECK(!io_uring_register_buffers(&ring, &(struct iovec){ buf, len }, 1), "io_uring_register_buffers");
+	for (int write = 0; write < 2; write++) {
+		u32 done = 0, refused = 0;
+		bool is_right = false;
+		long slept = 0;
+
+		for (int tries = 0; tries < 100 && !is_right; tries++) {
+			done = refused = 0;
+			read_all(fd, buf, len, 0);
+			fill(buf, len, 100 + tries);
+			for (u32 i = 0; i < many; i++) {
+				struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+
+				io_uring_prep_rw(write ? IORING_OP_WRITE_FIXED : IORING_OP_READ_FIXED, sqe,
+						 fd, buf + i * stride, each, i * stride);
+				sqe->rw_flags = RWF_NOWAIT;
+				sqe->user_data = i;
+			}
+			slept = sleeps();
+			CHECK(io_uring_submit(&ring) == (int)many, "io_uring_submit");
+			slept = sleeps() - slept;
+			for (u32 n = 0; n < many; n++) {
+				struct io_uring_cqe *cqe;
+				u64 at;
+
+				CHECK(!io_uring_wait_cqe(&ring, &cqe), "io_uring_wait_cqe");
+				at = cqe->user_data * stride;
+				CHECK(cqe->res == (int)each || cqe->res == -EAGAIN, "request %llu: %d",
+				      cqe->user_data, cqe->res);
+				done += cqe->res > 0;
+				refused += cqe->res < 0;
+				if (cqe->res > 0 && write)
+					memcpy(want + at, buf + at, each);
+				else if (cqe->res > 0)
+					CHECK_SAME(buf + at, want + at, each, "read");
+				io_uring_cqe_seen(&ring, cqe);
+			}
+			CHECK_BYTES(fd, want, len, 0);
+			is_right = done && (!refuses || (refused && !slept));
+		}
+		CHECK(is_right, "%s: %u are done, %u refused, and the submitter sleeps %ld times",
+		      write ? "write" : "read", done, refused, slept);
+	}
+	OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
+	OK(ftruncate(fd, each));
+	check_file("nowait-busy", want, each);
+}
+
+static void set_max_sectors(const char *kb)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "/sys/block/%s/queue/max_sectors_kb", env.disk);
+	CHECK(write_str(path, kb), "%s: %s", path, kb);
+}
+
+static void set_usual_max_sectors(void)
+{
+	set_max_sectors("0");
+}
+
+/* A bio that has to be split is refused whenever it must not wait: so it may, and is done on an idle disk. */
+CASE(nowait_split, "nowait-split")
+{
+	size_t len = 128 * KiB;
+	u8 *want = xalloc(len), *buf = xalloc(len + PAGE);
+	int fd = new_file("nowait-split", want, len);
+
+	OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
+	at_failure = set_usual_max_sectors;
+	for (u32 kb = 4; kb <= 64; kb *= 4) {
+		char most[12];
+
+		snprintf(most, sizeof(most), "%u", kb);
+		set_max_sectors(most);
+		for (u32 size = 8 * KiB; size <= len; size *= 2) {
+			/* In one piece, and in two with a gap in the memory between them */
+			for (u32 gap = 0; gap <= 2 * SECTOR; gap += 2 * SECTOR) {
+				u32 first = size / 2 + gap / 2;
+				struct iovec iov[] = {
+					{ buf, first }, { buf + first + gap, size - first },
+				};
+				s64 ret[2] = { 0 };
+
+				read_all(fd, buf, len, 0);
+				for (int tries = 0; tries < 100 && ret[0] != size; tries++)
+					ret[0] = RET(preadv2(fd, iov, 2, len - size, RWF_NOWAIT));
+				CHECK(ret[0] == size, "read of %u, %u kB at once: %lld", size, kb, ret[0]);
+				CHECK_SAME(buf, want + len - size, first, "read");
+				CHECK_SAME(buf + first + gap, want + len - size + first, size - first, "read");
+				fill(buf, len, size + gap + kb);
+				for (int tries = 0; tries < 100 && ret[1] != size; tries++)
+					ret[1] = RET(pwritev2(fd, iov, 2, len - size, RWF_NOWAIT));
+				CHECK(ret[1] == size, "write of %u, %u kB at once: %lld", size, kb, ret[1]);
+				memcpy(want + len - size, buf, first);
+				memcpy(want + len - size + first, buf + first + gap, size - first);
+			}
+		}
+	}
+	set_usual_max_sectors();
+	at_failure = NULL;
+	OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
+	expect("nowait-split", want, len);
 }
 
 /* splice(2) and sendfile(2) take what a direct read left in the pipe, up to the end of the file. */

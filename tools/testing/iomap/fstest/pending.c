@@ -7,6 +7,7 @@
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 
 #include "dio_test.h"
@@ -138,4 +139,73 @@ CASE(pending, "pending")
 	thaw();
 	at_failure = NULL;
 	OK(close(dir));
+}
+
+static u64 free_blocks(int fd)
+{
+	struct statfs fs;
+
+	OK(fstatfs(fd, &fs));
+	return fs.f_bfree;
+}
+
+/* How much XFS keeps for transactions that must not fail */
+static void keep_blocks(int fd, u64 blocks)
+{
+	struct { u64 wanted, left; } reserve = { .wanted = blocks };
+
+	OK(ioctl(fd, _IOWR('X', 114, reserve), &reserve));
+}
+
+/*
+ * A worker of XFS that finds no space for the conversion of blocks waits for a scan that gives back blocks behind
+ * the ends of files (xfs_blockgc_flush_all()). If this file has some, the scan must not wait for the worker.
+ * Needs a mount with allocsize=1m.
+ */
+CASE(no_space, "no-space")
+{
+	const u32 bs = env.blksz, most = 256;
+	const u64 written = 64 * KiB, size = 512 * KiB;
+	u8 *data = xalloc(bs), *found = xalloc(size), *want = xalloc(size);
+	int fd = create("no-space", 0), other = create("no-space-filler", 0), dfd;
+	u64 taken = 0;
+	bool was_full = false;
+	io_context_t aio = NULL;
+
+	/* What is allocated ahead is in the file in part, and stays behind its end for the rest. */
+	keep_blocks(fd, 0);
+	fill(want, written, env.seed);
+	write_all(fd, want, written, 0);
+	OK(fsync(fd));
+	OK(ftruncate(fd, size));
+	dfd = xopen("no-space", O_RDWR | O_DIRECT);
+	OK(io_setup(1, &aio));
+
+	/* An allocation needs less than a conversion, which may split a tree twice. So this comes first. */
+	taken = free_blocks(fd) - most;
+	xfallocate(other, 0, 0, taken * bs);
+	for (u64 at = written; !was_full && at < size; at += bs) {
+		struct timespec patience = { .tv_sec = 20 };
+		struct iocb iocb, *list = &iocb;
+		struct io_event event;
+
+		while (free_blocks(fd) > most / 16)
+			xfallocate(other, 0, taken++ * bs, bs);
+		fill(data, bs, at);
+		io_prep_pwrite(list, dfd, data, bs, at);
+		CHECK(io_submit(aio, 1, &list) == 1, "io_submit");
+		CHECK(io_getevents(aio, 1, 1, &event, &patience) == 1, "the write hangs with %llu free blocks",
+		      free_blocks(fd));
+		was_full = event.res == (unsigned long)-ENOSPC;
+		CHECK(was_full || event.res == bs, "write at %llu: %ld", at, (long)event.res);
+		if (!was_full)
+			memcpy(want + at, data, bs);
+		xfallocate(other, 0, taken++ * bs, bs);
+	}
+	CHECK(was_full, "%llu blocks are free", free_blocks(fd));
+	read_all(dfd, found, size, 0);
+	CHECK_SAME(found, want, size, "file");
+	OK(unlink("no-space-filler"));
+	OK(close(other));
+	keep_blocks(fd, 1024);
 }

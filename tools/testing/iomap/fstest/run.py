@@ -68,7 +68,7 @@ ATOMIC = ["atomic", "mix-io_uring", "holes", "which-impl", "remount", "fsck"]
 READS = ["read-only", "which-impl", "remount", "fsck"]
 # These fit one file system only: they run where they are named, and "*" does not mean them.
 SPECIAL = ["read-only", "zone-sequential", "zone-conventional", "busy-poller", "slow-flush", "logged-writes",
-           "replay"]
+           "replay", "nowait-busy", "nowait-split", "no-space"]
 
 
 # How to make each file system, and how to check it; there is no checker of zonefs.
@@ -129,11 +129,16 @@ CONFIGS = [
     xfs("xfs-timer", device="null-timer", only=SMOKE),
     # So late that the submitter has left, also where it is slow
     xfs("xfs-late", device="null-late", only=["busy-poller", "pending"]),
+    xfs("xfs-full", device="null-late", only=["no-space"], options="allocsize=1m"),
     Config("ext4-late", "ext4", "-b 4096", device="null-late", only=["pending"]),
     Config("btrfs-late", "btrfs", device="null-late", only=["pending"]),
     Config("f2fs-late", "f2fs", device="null-late", only=["pending"]),
     # On a file of XFS on such a disk: what completes a request of one file system makes one of the other.
     Config("ext4-loop", "ext4", "-b 4096", device="loop", only=["pending"]),
+    # One tag, and memory without gaps; the same behind a driver that splits bios.
+    xfs("xfs-narrow", device="null-narrow", only=["nowait-*"]),
+    Config("ext4-narrow", "ext4", "-b 4096", device="null-narrow", only=["nowait-*"]),
+    xfs("xfs-striped", device="striped", only=["nowait-*"]),
     # With a cache that can be slow, and with a log of what is stable.
     xfs("xfs-flush", device="slow-flush", only=["slow-flush"]),
     Config("ext4-flush", "ext4", "-b 4096", device="slow-flush", only=["slow-flush"]),
@@ -240,6 +245,10 @@ NULL_BLK: dict[str, dict[str, int]] = {
     "null-log": {"size": 300},
     "null-replayed": {"size": DEV_MIB},
     "null-cow": {"size": 64},
+    "null-narrow": {"irqmode": 2, "completion_nsec": 100000, "submit_queues": 1, "poll_queues": 0,
+                    "hw_queue_depth": 1, "virt_boundary": 1},
+    "null-stripe-0": {"size": DEV_MIB // 2, "submit_queues": 1, "poll_queues": 0, "hw_queue_depth": 1},
+    "null-stripe-1": {"size": DEV_MIB // 2, "submit_queues": 1, "poll_queues": 0, "hw_queue_depth": 1},
     "zoned": {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 6, "poll_queues": 0},
     "zones": {"size": 64, "zoned": 1, "zone_size": 4, "zone_nr_conv": 2, "poll_queues": 0},
 }
@@ -283,6 +292,12 @@ def make_slow_flush() -> str:
     return replay.map_disk("slow-flush", f"0 {replay.size_of(below)} delay" + f" {below} 0 0" * 3)
 
 
+def make_striped() -> str:
+    """Two disks with one tag each, by the block."""
+    stripes = [Path("/dev", make_disk(f"null-stripe-{i}")) for i in range(2)]
+    return replay.map_disk("striped", f"0 {2 * replay.size_of(stripes[0])} striped 2 8 {stripes[0]} 0 {stripes[1]} 0")
+
+
 @functools.cache
 def make_disk(kind: str) -> str:
     """A disk in memory. What is on it stays, so that stale data can be noticed."""
@@ -298,6 +313,8 @@ def make_disk(kind: str) -> str:
         disk = make_loop()
     elif kind == "slow-flush":
         disk = make_slow_flush()
+    elif kind == "striped":
+        disk = make_striped()
     else:
         disk = machine.make_null_blk(f"nullb{list(NULL_BLK).index(kind)}", DEV_MIB, {
             "submit_queues": 2, "poll_queues": 1, "irqmode": 1, **NULL_BLK[kind]})
