@@ -13,18 +13,18 @@ from unittest import mock
 import compare
 import run
 
-REPORT = """<?xml version="1.0"?><testsuite>
-<testcase classname="xfstests.global" name="generic/001" time="3"></testcase>
-<testcase classname="xfstests.global" name="generic/002" time="1"><skipped message="no  reflink" /></testcase>
-<testcase classname="xfstests.global" name="generic/003" time="4">
-<failure message="- output mismatch (see /cache/x/003.out.bad)" type="TestFail" />
-<system-out><![CDATA[
-> in the log
-]]></system-out>
-<system-err><![CDATA[
-2a3
-> 1 is not 2
-]]></system-err></testcase></testsuite>"""
+REPORT = """FSTYP         -- ext4
+
+generic/001 2s ...  3s
+generic/002         [not run] no reflink
+generic/003         - output mismatch (see /cache/x/003.out.bad)
+    --- tests/generic/003.out\t2026-01-01
+    +++ /cache/x/003.out.bad
+    @@ -1 +1,2 @@
+     QA output created by 003
+    +1 is not 2
+    ...
+generic/004        """
 
 
 class Folder(unittest.TestCase):
@@ -77,16 +77,17 @@ class Records(Folder):
         return {name: r["status"] for name, r in self.guest().records(config, impl, attempt).items()}
 
     def test_report_of_check(self) -> None:
-        records = run.read_report(self.write("result.xml", REPORT))
-        self.assertEqual([(r["test"], r["status"], r["reason"], r["diff"]) for r in records], [
-            ("generic/001", "pass", "", []), ("generic/002", "notrun", "no reflink", []),
-            ("generic/003", "fail", "- output mismatch (see /cache/x/003.out.bad)", ["> 1 is not 2"])])
-        self.assertEqual(compare.reason(records[2]), "output mismatch: > 1 is not 2")
-        self.assertEqual(run.read_report(self.dir / "none"), [])
-        self.assertEqual(run.read_report(self.write("result.xml", REPORT[:99])), [])
+        expected = [("generic/001", "pass", "", []), ("generic/002", "notrun", "no reflink", []),
+                    ("generic/003", "fail", "- output mismatch (see /cache/x/003.out.bad)", ["+1 is not 2"])]
+        records = run.read_report(REPORT)
+        self.assertEqual([(r["test"], r["status"], r["reason"], r["diff"]) for r in records], expected)
+        last = run.read_report(f"{REPORT} _check_dmesg: found\n\nRan: x\nPassed all 4 tests\n")[3:]
+        self.assertEqual([(r["test"], r["status"]) for r in last], [("generic/004", "fail")])
+        self.assertEqual(compare.reason(records[2]), "output mismatch: +1 is not 2")
+        self.assertEqual(run.read_report(""), [])
 
     def test_the_first_test_without_a_result_was_running(self) -> None:
-        self.write("results/ext4-c-0/result.xml", REPORT)
+        self.write("results/ext4-c-0/check.out", REPORT)
         names = [f"generic/00{n}" for n in (1, 2, 3, 4, 5)]
         self.guest().put(begin=("ext4", "c", 0, names))
         self.guest().bury()
@@ -96,7 +97,7 @@ class Records(Folder):
         self.assertNotIn("generic/005", self.ends())
 
     def test_another_run_of_a_test_is_another(self) -> None:
-        self.write("results/ext4-rust-1/result.xml", REPORT)
+        self.write("results/ext4-rust-1/check.out", REPORT)
         self.guest().take("ext4", "rust", 1, ["generic/003"])
         self.assertEqual((self.ends(impl="rust", attempt=1), self.ends(impl="rust")), ({"generic/003": "fail"}, {}))
 
@@ -106,7 +107,7 @@ PLAN: compare.Plan = [("ext4", "aio", ["generic/001", "generic/002"]),
 ENDS: dict[str, dict[str, list[str]]] = {
     "generic/001": {"c": ["pass"], "rust": ["pass"]},
     "generic/002": {"c": ["pass"] * 3, "rust": ["fail", "pass", "timeout"]},
-    "generic/003": {"c": ["pass"] * 3, "rust": ["fail", "fail", "died"]},
+    "generic/003": {"c": ["pass"] * 3, "rust": ["died", "fail", "fail"]},
     "generic/004": {"c": ["notrun"], "rust": ["notrun"]},
     "generic/005": {"c": ["fail"], "rust": ["fail"]},
     "generic/006": {"c": ["pass"], "rust": []}}
@@ -149,7 +150,7 @@ class Compare(Folder):
             "failed": {"c": 1, "rust": 3}, "not run": 1, "differs": 1, "flaky": 1, "no turn": 1}])
         self.assertEqual((status, said), (1, "error: 1 tests differ: see outputs/\n"))
         text = (self.dir / "out/report.txt").read_text()
-        self.assertRegex(text, r"What differs\n=+\n\n.*\n.*\n.*\next4/generic/003 +pass pass pass +fail fail died +"
+        self.assertRegex(text, r"What differs\n=+\n\n.*\n.*\n.*\next4/generic/003 +pass pass pass +died fail fail +"
                                r"``because of rust: > rust``")
         self.assertIn("The output differs in ext4/generic/005.", text)
 
