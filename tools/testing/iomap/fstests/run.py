@@ -29,7 +29,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import machine
 from only import matches
 
-BATCH = 12
+BATCH = 4
 LIMIT = 240         # of a test, in seconds
 AGAIN = 75
 RERUNS = 2

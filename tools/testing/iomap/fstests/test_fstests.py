@@ -50,7 +50,7 @@ class Plan(Folder):
                            "ext4/001": ""}.items():
             self.write(f"tests/{name}", text)
 
-    def names(self, *only: str, skip: str = "", batch: int = 12) -> list[tuple[str, str, list[str]]]:
+    def names(self, *only: str, skip: str = "", batch: int = 4) -> list[tuple[str, str, list[str]]]:
         configs = [run.Config("e", "ext4"), run.Config("x", "xfs")]
         with mock.patch.multiple(run, BATCH=batch, EXCLUDE=self.write("exclude", skip)):
             return run.plan(self.dir, only, configs)
