@@ -33,14 +33,14 @@ read_only
 
 "$IOMAP_DIR/root.sh"
 lock fstests
+trap stop INT TERM HUP
 log=$CACHE/fstests/build.log copy=$CACHE/fstests/suite
 mkdir -p "$CACHE/fstests"
 if [ "$(cat "$ROOT/.fstests" 2>/dev/null)" != "${packages[*]}" ]; then
 	say "installing in the toolchain root what fstests needs, log in $log"
 	in_root sh -euc 'export DEBIAN_FRONTEND=noninteractive
 		set -- -qq -y -o APT::Sandbox::User=root "$@"
-		touch /etc/resolv.conf
-		apt-get -o Acquire::Check-Valid-Until=false update && apt-get install --no-install-recommends "$@"
+		apt-get -qq -o APT::Sandbox::User=root update && apt-get install --no-install-recommends "$@"
 		for user in fsgqa fsgqa2 123456-fsgqa; do
 			id $user || useradd --create-home $user
 		done' sh "${packages[@]}" >"$log" 2>&1 </dev/null ||
@@ -48,24 +48,28 @@ if [ "$(cat "$ROOT/.fstests" 2>/dev/null)" != "${packages[*]}" ]; then
 	"${NAMESPACE[@]}" sh -c 'echo "$2" >"$1"' sh "$ROOT/.fstests" "${packages[*]}"
 fi
 
-# Objects that lie in it are of another machine, and so is a configuration.
-sum=$(tar -C "$suite" --exclude=.git --exclude=./results -cf - . | sha256sum | cut -c1-12)
+# What is in it, without times and owners.
+files=(tar -C "$suite" --exclude=./.git --exclude=./results --sort=name --mtime=@0 --owner=0 --group=0 -cf - .)
+sum=$("${files[@]}" | sha256sum | cut -c1-12)
 if [ "$(cat "$copy.built" 2>/dev/null)" != "$sum" ]; then
 	say "building fstests, log in $log"
 	"${NAMESPACE[@]}" rm -rf "$copy" "$copy.built"
 	mkdir "$copy"
-	tar -C "$suite" --exclude=.git --exclude=./results -cf - . | tar -C "$copy" --no-same-owner -xf -
-	in_root sh -euc 'cd /cache/fstests/suite
+	"${files[@]}" | tar -C "$copy" -xf -
+	# Objects that lie in it are of another machine, and so is a configuration. A guest copies suite.tar.
+	in_root_words
+	"${IN_ROOT[@]}" sh -euc 'cd /cache/fstests/suite
 		[ ! -e include/builddefs ] || make clean
 		rm -f include/builddefs include/config.h configure local.config
 		make "-j$1"
 		tar --exclude="*.[och]" -cf ../suite.tar .' sh "$(nproc)" >"$log" 2>&1 </dev/null &
 	guest_pid=$!
 	watch_child "fstests" "$log" || die "fstests could not be built: $(grep -m 1 -iE '(fatal )?error' "$log"); see $log"
+	guest_pid=
 	echo "$sum" >"$copy.built"
 fi
-version=$(git -c safe.directory="$suite" -C "$suite" describe --always --dirty 2>/dev/null) ||
-	version="a copy without git, the sum of which begins with $sum"
+version=$([ ! -e "$suite/.git" ] || git -c safe.directory="$suite" -C "$suite" describe --always --dirty)
+version=${version:-a copy without git, the sum of its files begins with $sum}
 
 run=$CACHE/run/fstests
 rm -rf "$run" "$run"-[0-9]*
@@ -99,10 +103,9 @@ shard()
 mapfile -t cpus < <(processors)
 n=$(awk '/^MemAvailable/ { print int($2 / 7e6) }' /proc/meminfo)
 n=$(printf '%s\n' "$n" ${#cpus[@]} 7 | sort -n | head -n 1)
-[ "$n" -gt 0 ] || die "a guest takes 6 GB, and there are not as many"
+[ "$n" -gt 0 ] || die "a guest may take 7 GB of memory, and there is less: make some free"
 end=$(($(date +%s) + minutes * 60))
-say "$minutes minutes in $n guests; their consoles are in $run-*/console.log"
-trap stop INT TERM HUP
+say "$minutes minutes, guests: $n; their consoles are in $run-*/console.log"
 for ((i = 0; i < n; i++)); do
 	mkdir "$run/$i"
 	: >"$run/$i/results.jsonl"
@@ -118,7 +121,7 @@ status=0
 page=()
 ! is_on "${WRITE:-}" || page=(--page /project/Documentation/rust/iomap-fstests.rst)
 in_root python3 -B "$here/compare.py" /cache/run/fstests "/project/$results" "--suite=$version" "--minutes=$minutes" \
-	"${page[@]}" "${about[@]}" </dev/null || status=$?
+	"${page[@]}" "${about[@]}" "${only_args[@]}" </dev/null || status=$?
 published
 exit $status
 }

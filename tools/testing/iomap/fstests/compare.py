@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from run import CONFIGS, GROUPS, IMPLS, LIMIT, RERUNS, excluded
+from run import CONFIGS, GROUPS, IMPLS, LIMIT, RERUNS
 
 Plan = list[tuple[str, str, list[str]]]
 Record = dict[str, Any]
@@ -82,7 +82,7 @@ def summarize(plan: Plan, found: dict[tuple[str, str], dict[str, list[Record]]])
                 "reason": {impl: reason(runs[impl][0]) if runs[impl] else "" for impl in IMPLS},
                 "lines": {impl: runs[impl][0]["diff"] if runs[impl] else [] for impl in IMPLS}}
         rows.append(row)
-    return {"rows": rows, "tests": tests, "excluded": excluded()}
+    return {"rows": rows, "tests": tests}
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -102,35 +102,13 @@ def wrap(text: str) -> str:
     return textwrap.fill(text, 80, break_on_hyphens=False, break_long_words=False)
 
 
-def bullets(items: Iterable[str]) -> str:
-    return "\n".join(textwrap.fill(item, 80, initial_indent="* ", subsequent_indent="  ", break_on_hyphens=False,
-                                   break_long_words=False) for item in items)
-
-
 def literal(text: str) -> str:
     """What a program said may look like markup."""
     return f"``{' '.join(text.split())[:100].replace('``', chr(39) * 2).strip('` ')}``" if text else "-"
 
 
-def by_test(tests: dict[str, Any], wanted: Iterable[str]) -> dict[str, list[str]]:
-    """{test: configurations}"""
-    found: dict[str, list[str]] = {}
-    for name in wanted:
-        config, _, test = name.partition("/")
-        found.setdefault(test, []).append(config)
-    return found
-
-
-def differences(tests: dict[str, Any], kind: str) -> str:
-    return table(["test", *NAMES.values(), "what it said"], [
-        (name, *(" ".join(test[impl]) for impl in IMPLS),
-         literal(next((r for i in reversed(IMPLS) if (r := test["reason"][i])), "")))
-        for name, test in tests.items() if test["verdict"] == kind])
-
-
 def body(summary: dict[str, Any]) -> str:
     rows, tests = summary["rows"], summary["tests"]
-    count = Counter(test["verdict"] for test in tests.values())
     parts = [table(["configuration", "run", "passed C", "Rust", "failed C", "Rust", "not run", "differ", "flaky",
                     "no turn"],
                    [(r["configuration"], r["run"], *r["passed"].values(), *r["failed"].values(), r["not run"],
@@ -140,18 +118,22 @@ def body(summary: dict[str, Any]) -> str:
                   f"test that has no use there. A test that ends differently runs {RERUNS} times more with each: it "
                   "*differs* if it never ends with C as it does with Rust; otherwise it is *flaky*. "
                   "What had *no turn* lies behind the end of the time.")]
-    if count["differs"]:
-        parts.append(section("What differs", differences(tests, "differs")))
-    if count["flaky"]:
-        parts.append(section("What is flaky", differences(tests, "flaky")))
+    differ = sorted((test["verdict"], name) for name, test in tests.items() if test["verdict"] in ("differs", "flaky"))
+    if differ:
+        parts.append(section("What differs", table(["test", "", *NAMES.values(), "what it said"], [
+            (name, kind, *(" ".join(tests[name][impl]) for impl in IMPLS),
+             literal(next((r for i in reversed(IMPLS) if (r := tests[name]["reason"][i])), "")))
+            for kind, name in differ])))
     failed = {name: test for name, test in tests.items()
               if test["verdict"] == "same" and test["c"][0] in FAILED}
     if failed:
+        where: dict[str, list[str]] = {}
+        for name in failed:
+            where.setdefault(name.partition("/")[2], []).append(name.partition("/")[0])
         parts.append(section("What fails with C and with Rust", table(
             ["test", "configurations", "what it said with C"],
-            [(test, " ".join(configs), literal(failed[f"{configs[0]}/{test}"]["reason"]["c"]
-                                               or failed[f"{configs[0]}/{test}"]["c"][0]))
-             for test, configs in sorted(by_test(tests, failed).items())])))
+            [(test, " ".join(configs), literal(failed[f"{configs[0]}/{test}"]["reason"]["c"]))
+             for test, configs in sorted(where.items())])))
         other = [name for name, test in failed.items() if test["lines"]["c"] != test["lines"]["rust"]]
         if other:
             parts.append(wrap(f"The output differs in {', '.join(other)}."))
@@ -165,8 +147,6 @@ def body(summary: dict[str, Any]) -> str:
             ["tests", "what fstests says", "configurations"],
             [(sum(n.values()), literal(said), " ".join(n)) for said, n in
              sorted(why.items(), key=lambda item: -sum(item[1].values()))])))
-    if summary["excluded"]:
-        parts.append(section("Left out", bullets(f"{name}: {why}" for name, why in summary["excluded"].items())))
     late = Counter((test["group"], name.partition("/")[0]) for name, test in tests.items()
                    if test["verdict"] == "no turn")
     if late:
@@ -188,8 +168,10 @@ def about(summary: dict[str, Any]) -> str:
         wrap(f"fstests ({summary['suite']}) on {summary['date'][:10]}, commit {summary['commit'][:12]}, Linux "
              f"{summary['kernel']}, User Mode Linux with KASAN and lockdep, disks of null_blk in memory; "
              f"{summary['minutes']} minutes in {summary['guests']} guest{'s' if summary['guests'] > 1 else ''}."),
-        wrap(f"Of the groups {groups} first comes what names direct I/O in its text, then a group after the other."
-             + (f" No test of this fstests is in {' or '.join(empty)}." if empty else "")),
+        wrap(f"Of the groups {groups} first comes what names direct I/O in its text, then a group after the other. "
+             "What fstests calls dangerous, broken or deprecated is left out."
+             + (f" No test of this fstests is in {' or '.join(empty)}." if empty else "")
+             + (f" Only those were asked for that match ``{' '.join(summary['only'])}``." if summary["only"] else "")),
         wrap(f"Configurations: {configs}.")])
 
 
@@ -200,7 +182,8 @@ def page(summary: dict[str, Any]) -> str:
         f".. SPDX-License-Identifier: GPL-2.0\n\n{rule}\n{title}\n{rule}",
         wrap("The tests of fstests, run with direct I/O in C and with direct I/O in Rust (:doc:`iomap`) by the same "
              "kernel. This page was made by::"),
-        f"  $ make fstests XFSTESTS=~/xfstests MINUTES={summary['minutes']} WRITE=1",
+        f"  $ make fstests XFSTESTS=~/xfstests MINUTES={summary['minutes']} WRITE=1"
+        + (f" ONLY='{' '.join(summary['only'])}'" if summary["only"] else ""),
         about(summary), section("Result", body(summary))]) + "\n"
 
 
@@ -239,13 +222,14 @@ def main() -> int:
     ap.add_argument("--date", default="")
     ap.add_argument("--commit", default="")
     ap.add_argument("--dirty", action="store_true")
+    ap.add_argument("--only", action="append", default=[])
     args = ap.parse_args()
 
     plan = json.loads((args.run / "plan.json").read_text(encoding="utf-8"))
     found, kernel = read(args.run)
     ends = {path.parent.name: path.read_text().strip() for path in sorted(args.run.glob("[0-9]*/status"))}
     summary = {"date": args.date, "commit": args.commit + "+" * args.dirty, "kernel": kernel, "suite": args.suite,
-               "minutes": args.minutes, "guests": len(ends),
+               "minutes": args.minutes, "only": args.only, "guests": len(ends),
                "empty": plan["empty"], **summarize(plan["batches"], found)}
     for runs in found.values():
         for record in (r for records in runs.values() for r in records):

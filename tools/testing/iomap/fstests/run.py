@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,10 @@ AGAIN = 75
 RERUNS = 2
 IMPLS = ("c", "rust")
 TEST, SCRATCH = "/mnt/test", "/mnt/scratch"
-EXCLUDE = Path(__file__).with_name("exclude")
 # In this order. "direct" is no group of fstests: these tests name direct I/O in their text.
 GROUPS = ("direct", "dio", "aio", "rw", "quick", "auto")
-DIRECT = re.compile(r"^[^#\n]*(_require_odirect|aio-dio|O_DIRECT|direct=1|(XFS_IO_PROG|xfs_io) -\w*d)", re.MULTILINE)
+DIRECT = re.compile(r"^[^#\n]*(_require_(odirect|aiodio)|aio-dio|O_DIRECT|direct=1|(XFS_IO_PROG|xfs_io) -\w*d)",
+                    re.MULTILINE)
 # fstests says of them that they may leave a machine useless.
 DANGEROUS = re.compile("dangerous|broken|deprecated")
 
@@ -68,24 +68,18 @@ DISKS = {"test": 1536, "scratch": 1536, "test-rt": 1024, "scratch-rt": 1024, "lo
 Record = dict[str, Any]
 
 
-def excluded() -> dict[str, str]:
-    """Tests that are not run anywhere, and why."""
-    return dict(line.split(None, 1) for line in EXCLUDE.read_text(encoding="utf-8").splitlines()
-                if line and not line.startswith("#"))
-
-
 def group_list(suite: Path, folder: str) -> dict[str, list[str]]:
     """{test: groups}"""
     lines = (suite / f"tests/{folder}/group.list").read_text(encoding="utf-8").splitlines()
     return {f"{folder}/{words[0]}": words[1:] for words in map(str.split, lines) if words and words[0].isdigit()}
 
 
-def tests(suite: Path, fstype: str, skip: Mapping[str, str]) -> dict[str, list[str]]:
+def tests(suite: Path, fstype: str) -> dict[str, list[str]]:
     """The tests of a file system, by the first of our groups that has them."""
     found: dict[str, list[str]] = {group: [] for group in GROUPS}
     for folder in ("generic", fstype):
         for name, groups in group_list(suite, folder).items():
-            if any(map(DANGEROUS.match, groups)) or name in skip:
+            if any(map(DANGEROUS.match, groups)):
                 continue
             if DIRECT.search((suite / "tests" / name).read_text(encoding="utf-8", errors="replace")):
                 groups.append("direct")
@@ -97,10 +91,9 @@ def tests(suite: Path, fstype: str, skip: Mapping[str, str]) -> dict[str, list[s
 
 def plan(suite: Path, patterns: Sequence[str], configs: Sequence[Config]) -> list[tuple[str, str, list[str]]]:
     """[(configuration, group, tests)]: each configuration gets a batch before one gets its second."""
-    skip = excluded()
     batches = []
     for number, config in enumerate(configs):
-        for rank, (group, names) in enumerate(tests(suite, config.fstype, skip).items()):
+        for rank, (group, names) in enumerate(tests(suite, config.fstype).items()):
             names = [name for name in names if matches(f"{config.name}/{name}", patterns)]
             batches += [((rank, at, number), (config.name, group, names[at:at + BATCH]))
                         for at in range(0, len(names), BATCH)]
