@@ -240,14 +240,16 @@ def main() -> int:
     text = "\n\n".join([about(summary), body(summary)]) + "\n"
     (args.out / "report.txt").write_text(text, encoding="utf-8")
     print(text)
-    if args.page:
+    ran = any(row["run"] for row in summary["rows"])
+    # A page without a result would stand for one that has some.
+    if args.page and ran:
         args.page.write_text(page(summary), encoding="utf-8")
 
     wrong = [f"guest {guest} ended with status {status}" for guest, status in ends.items() if status != "0"]
     differ = sum(row["differs"] for row in summary["rows"])
     if differ:
         wrong.append(f"{differ} tests differ: see outputs/")
-    if not any(row["run"] for row in summary["rows"]):
+    if not ran:
         wrong.append("no test ran")
     for line in wrong:
         print(f"error: {line}", file=sys.stderr)

@@ -152,7 +152,8 @@ class Compare(Folder):
 
     def test_nothing_run_and_a_guest_that_ended_badly_are_errors(self) -> None:
         self.record({})
-        self.assertEqual(self.main()[:2], (1, "error: no test ran\n"))
+        self.assertEqual(self.main("--page", str(self.dir / "page.rst"))[:2], (1, "error: no test ran\n"))
+        self.assertFalse((self.dir / "page.rst").exists())
         self.record({"generic/001": ENDS["generic/001"]})
         self.assertEqual(self.main()[:2], (0, ""))
         self.write("run/0/status", "1\n")
