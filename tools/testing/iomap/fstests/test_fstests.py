@@ -172,10 +172,11 @@ class Compare(Folder):
         self.assertFalse((self.dir / "out/outputs/ext4/generic-001").exists())
 
     def test_page_is_made_from_the_same(self) -> None:
-        self.main("--page", str(self.dir / "page.rst"))
+        self.main("--page", str(self.dir / "page.rst"), "--only=ext4/*")
         page = (self.dir / "page.rst").read_text()
         self.assertTrue(page.startswith(".. SPDX-License-Identifier: GPL-2.0\n\n===="))
-        for words in ("No test of this fstests is in ``dio``.", "commit 0123456789ab,", "What differs ======"):
+        for words in ("No test of this fstests is in ``dio``.", "commit 0123456789ab,",
+                      "WRITE=1 ONLY='ext4/*'", "What differs ======"):
             self.assertIn(words, " ".join(page.split()))
 
 
