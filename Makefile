@@ -6,7 +6,7 @@ SHELL := /bin/bash
 T := tools/testing/iomap
 FLAVOUR ?= x86-bench
 
-.PHONY: help bench profile count test soak lint check matrix litmus fuzz mutants coverage apply unapply root source kernel clean
+.PHONY: help bench profile count test fstests soak lint check matrix litmus fuzz mutants coverage apply unapply root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -30,6 +30,9 @@ count: ## is the Rust path as cheap as its budget says?
 
 test: ## build the test kernel and run every test (MACHINE=qemu: KUnit on x86_64)
 	@$T/test.sh
+
+fstests: ## run the tests of fstests on ext4, XFS, btrfs and f2fs with C and with Rust (XFSTESTS=~/xfstests, MINUTES=180)
+	@$T/fstests.sh
 
 soak: ## random scripts, schedules and mutants for long, with one report (MINUTES=60)
 	@$T/soak.sh

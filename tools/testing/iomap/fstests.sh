@@ -1,0 +1,127 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# "make fstests XFSTESTS=dir": the tests of fstests for direct I/O, AIO, reads and writes, then the quick ones
+# and all others, on ext4, XFS, btrfs and f2fs, with C and with Rust, in guests. Compares the two.
+#
+#   XFSTESTS=dir   fstests, as its authors publish it; a copy is built
+#   MINUTES=n      for how long (180), and the time to build; what has no turn then is said
+#   ONLY=          only tests that these globs, or parts of CONFIGURATION/TEST, match
+#   WRITE=1        makes the result the page Documentation/rust/iomap-fstests.rst
+#
+# Results go to results/<time>-fstests/, and results/latest-fstests points there. It fails if a test ends one way
+# with C and another with Rust, each time.
+# In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
+{
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+# What it is built with, and what its tests call. It goes into the toolchain root when first needed, and not with
+# file "pins", so that nobody else waits for it.
+packages=(acl attr autoconf automake bc dbench gawk hostname keyutils libacl1-dev libattr1-dev libaio-dev
+	libblkid-dev libcap-dev libcap2-bin libgdbm-compat-dev libgdbm-dev libtool libtool-bin liburing-dev lvm2
+	pkgconf psmisc quota sqlite3 uuid-dev uuid-runtime xfsdump "xfslibs-dev/$DEBIAN_NEXT")
+here=/project/tools/testing/iomap/fstests
+
+minutes=${MINUTES:-180}
+[[ $minutes =~ ^[1-9][0-9]{0,4}$ ]] || die "MINUTES=$minutes is not a number of minutes"
+[ -n "${XFSTESTS:-}" ] || die "fstests is missing: git clone" \
+	"https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git ~/xfstests; make fstests XFSTESTS=~/xfstests"
+suite=$(realpath -m "${XFSTESTS/#\~\//$HOME/}")
+[ -x "$suite/check" ] && [ -d "$suite/tests/generic" ] ||
+	die "XFSTESTS=$XFSTESTS is not fstests: it has no check, or no tests/generic"
+need_root "$@"
+read_only
+
+"$IOMAP_DIR/root.sh"
+lock fstests
+trap stop INT TERM HUP
+log=$CACHE/fstests/build.log copy=$CACHE/fstests/suite
+mkdir -p "$CACHE/fstests"
+if [ "$(cat "$ROOT/.fstests" 2>/dev/null)" != "${packages[*]}" ]; then
+	say "installing in the toolchain root what fstests needs, log in $log"
+	in_root sh -euc 'export DEBIAN_FRONTEND=noninteractive
+		set -- -qq -y -o APT::Sandbox::User=root "$@"
+		apt-get -qq -o APT::Sandbox::User=root update && apt-get install --no-install-recommends "$@"
+		for user in fsgqa fsgqa2 123456-fsgqa; do
+			id $user || useradd --create-home $user
+		done' sh "${packages[@]}" >"$log" 2>&1 </dev/null ||
+		die "the packages of fstests could not be installed: $(grep -m 1 '^E: ' "$log"); see $log"
+	"${NAMESPACE[@]}" sh -c 'echo "$2" >"$1"' sh "$ROOT/.fstests" "${packages[*]}"
+fi
+
+# What is in it, without times and owners.
+files=(tar -C "$suite" --exclude=./.git --exclude=./results --sort=name --mtime=@0 --owner=0 --group=0 -cf - .)
+sum=$("${files[@]}" | sha256sum | cut -c1-12)
+if [ "$(cat "$copy.built" 2>/dev/null)" != "$sum" ]; then
+	say "building fstests, log in $log"
+	"${NAMESPACE[@]}" rm -rf "$copy" "$copy.built"
+	mkdir "$copy"
+	"${files[@]}" | tar -C "$copy" -xf -
+	# Objects that lie in it are of another machine, and so is a configuration. A guest copies suite.tar.
+	in_root_words
+	"${IN_ROOT[@]}" sh -euc 'cd /cache/fstests/suite
+		[ ! -e include/builddefs ] || make clean
+		rm -f include/builddefs include/config.h configure local.config
+		make "-j$1"
+		tar --exclude="*.[och]" -cf ../suite.tar .' sh "$(nproc)" >"$log" 2>&1 </dev/null &
+	guest_pid=$!
+	watch_child "fstests" "$log" || die "fstests could not be built: $(grep -m 1 -iE '(fatal )?error' "$log"); see $log"
+	guest_pid=
+	echo "$sum" >"$copy.built"
+fi
+version=$([ ! -e "$suite/.git" ] || git -c safe.directory="$suite" -C "$suite" describe --always --dirty)
+version=${version:-a copy without git, the sum of its files begins with $sum}
+
+run=$CACHE/run/fstests
+rm -rf "$run" "$run"-[0-9]*
+mkdir -p "$run"
+# A word on the tests, rather now than after building a kernel.
+in_root python3 -B "$here/run.py" /cache/fstests/suite /cache/run/fstests --plan "${only_args[@]}" ||
+	die "ONLY=$ONLY matches no test: names are like xfs-reflink/generic/095"
+"$IOMAP_DIR/build.sh" um-test
+
+# As long as a guest asks for another, or died and yet came further than the one before it.
+shard()
+{
+	local boot=0 status=75 lines=-1
+
+	children=()
+	while case $status in 75 | 124 | 125) ;; *) false ;; esac; do
+		[ "$(wc -l <"$run/$1/results.jsonl")" -gt "$lines" ] || break
+		lines=$(wc -l <"$run/$1/results.jsonl") status=0
+		# A test may take 240 s, and says nothing then.
+		GUEST_PREFIX="taskset -c ${cpus[$1]}" GUEST_MEM=${GUEST_MEM:-6G} GUEST_IDLE=${GUEST_IDLE:-400} \
+			GUEST_APPEND="kunit.enable=0 ${GUEST_APPEND:-}" \
+			run_guest um-test "$run-$1-$boot" $((minutes * 60 + 3600)) \
+			python3 -B "$here/run.py" /cache/fstests/suite "/cache/run/fstests/$1" "--until=$end" \
+			"--shard=$1/$n" "${only_args[@]}" || status=$?
+		boot=$((boot + 1))
+	done
+	echo $status >"$run/$1/status"
+}
+
+# A guest to a processor, as far as the memory goes, and no more than configurations.
+mapfile -t cpus < <(processors)
+n=$(awk '/^MemAvailable/ { print int($2 / 7e6) }' /proc/meminfo)
+n=$(printf '%s\n' "$n" ${#cpus[@]} 7 | sort -n | head -n 1)
+[ "$n" -gt 0 ] || die "a guest may take 7 GB of memory, and there is less: make some free"
+end=$(($(date +%s) + minutes * 60))
+say "$minutes minutes, guests: $n; their consoles are in $run-*/console.log"
+for ((i = 0; i < n; i++)); do
+	mkdir "$run/$i"
+	: >"$run/$i/results.jsonl"
+	echo 130 >"$run/$i/status"
+	shard $i &
+	children+=("$!")
+done
+wait_guests
+
+about_run
+publish fstests
+status=0
+page=()
+! is_on "${WRITE:-}" || page=(--page /project/Documentation/rust/iomap-fstests.rst)
+in_root python3 -B "$here/compare.py" /cache/run/fstests "/project/$results" "--suite=$version" "--minutes=$minutes" \
+	"${page[@]}" "${about[@]}" "${only_args[@]}" </dev/null || status=$?
+published
+exit $status
+}
