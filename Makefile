@@ -6,7 +6,7 @@ SHELL := /bin/bash
 T := tools/testing/iomap
 FLAVOUR ?= x86-bench
 
-.PHONY: help bench profile count test soak lint check matrix litmus fuzz mutants coverage apply unapply root source kernel clean
+.PHONY: help bench profile count test soak lint check matrix litmus fuzz mutants coverage apply unapply series root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -57,6 +57,9 @@ coverage: ## what do the scripts reach of the C file, and of the Rust code?
 
 apply: ## put patches and files into your own kernel tree: KSRC=~/linux (COMMIT=1 as git commits)
 	@$T/overlay.sh apply '$(KSRC)'
+
+series: ## the patches as mails with a cover letter, from you, to read and to send (SERIES=c: those that need no Rust)
+	@$T/series.sh
 
 unapply: ## take them out again, which leaves the tree as it was: KSRC=~/linux
 	@$T/overlay.sh unapply '$(KSRC)'
