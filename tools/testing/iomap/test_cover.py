@@ -55,7 +55,7 @@ class Cover(unittest.TestCase):
         for first in ("Linux 7.3 only.", "User Mode Linux has no huge pages"):
             self.assertIn(f"* {first}", text)
         # Not the section behind it.
-        self.assertNotIn("COPYING", text)
+        self.assertNotIn("Licence", text)
 
     def test_fstests(self) -> None:
         self.assertIn("* fstests were not run", cover.whole(self.project))
@@ -71,6 +71,11 @@ class Cover(unittest.TestCase):
             # They apply without the others only if none brings Rust.
             self.assertNotRegex(patch.read_text(), r"\+\+\+ b/.*(rust|\.rs)")
         self.assertEqual(len(cover.patches("c")), len(cover.SMALL))
+
+    def test_folded_subject(self) -> None:
+        folded = self.project / "patch"
+        folded.write_text("From: A\nSubject: [PATCH 02/40] iomap: say\n what\n\nSubject: [PATCH] x\n")
+        self.assertEqual(cover.subject(folded), "iomap: say what")
 
     def test_a_small_patch_is_gone(self) -> None:
         cover.patches("c", self.project)[0].unlink()
