@@ -30,7 +30,8 @@ if [ -n "${OUT:=}" ]; then
 	export OUT
 fi
 need_root "$@"
-chosen=$(run_python cover.py patches "$series") || exit 1
+mapfile -t chosen < <(run_python cover.py patches "$series")
+wait $! || exit 1
 
 "$IOMAP_DIR/root.sh"
 lock series
@@ -43,9 +44,9 @@ checkout=$PROJECT
 if [ "$series" != all ]; then
 	checkout=$work/checkout
 	mkdir -p "$checkout/patches"
-	xargs cp -t "$checkout/patches" <<<"$chosen"
+	cp "${chosen[@]}" "$checkout/patches"
 fi
-say "making commits of $(wc -l <<<"$chosen") patches"
+say "making commits of ${#chosen[@]} patches"
 export GIT_COMMITTER_NAME=${IOMAP_SENDER% <*} GIT_COMMITTER_EMAIL=${IOMAP_SENDER##*<}
 GIT_COMMITTER_EMAIL=${GIT_COMMITTER_EMAIL%>}
 export GIT_AUTHOR_NAME=$GIT_COMMITTER_NAME GIT_AUTHOR_EMAIL=$GIT_COMMITTER_EMAIL
@@ -61,8 +62,8 @@ signoff=()
 
 # Who maintains a new file is said by the last mails.
 in_root sh -c 'cd /cache/series/mails && perl ../tree/scripts/checkpatch.pl --root=../tree --terse --show-types \
-	--ignore FILE_PATH_CHANGES $(ls | grep "^[0-9]*-.*patch" | grep -v ^0000)' >"$mails/checkpatch.txt" 2>&1 </dev/null || :
-grep -q '^total:' "$mails/checkpatch.txt" || die "checkpatch did not run: $(head -n 1 "$mails/checkpatch.txt")"
+	--ignore FILE_PATH_CHANGES $(ls | grep "^[0-9]*-.*patch" | grep -v ^0000)' >"$mails/checkpatch.txt" 2>&1 </dev/null ||
+	grep -q '^total:' "$mails/checkpatch.txt" || die "checkpatch did not run: $(head -n 1 "$mails/checkpatch.txt")"
 errors=$(grep -c ' ERROR:' "$mails/checkpatch.txt" || :)
 warnings=$(sed -nE 's/.* WARNING:([A-Z_]+):.*/\1/p' "$mails/checkpatch.txt" | sort | uniq -c | sort -rn | xargs)
 
@@ -75,7 +76,7 @@ else
 	cp "$mails"/* "$PROJECT/$results/"
 	published
 fi
-echo "$(wc -l <<<"$chosen") patches and a cover letter from $IOMAP_SENDER; checkpatch: $errors errors, warnings: ${warnings:-none}"
+echo "${#chosen[@]} patches and a cover letter from $IOMAP_SENDER; checkpatch: $errors errors, warnings: ${warnings:-none}"
 is_on "${SIGNOFF:-}" || echo "They lack your Signed-off-by: SIGNOFF=1 adds it. make matrix ONLY=series builds each of them."
 [ "$errors" -eq 0 ]
 exit
