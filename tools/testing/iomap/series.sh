@@ -66,6 +66,7 @@ in_root sh -c 'cd /cache/series/mails && perl ../tree/scripts/checkpatch.pl --ro
 	grep -q '^total:' "$mails/checkpatch.txt" || die "checkpatch did not run: $(head -n 1 "$mails/checkpatch.txt")"
 errors=$(grep -c ' ERROR:' "$mails/checkpatch.txt" || :)
 warnings=$(sed -nE 's/.* WARNING:([A-Z_]+):.*/\1/p' "$mails/checkpatch.txt" | sort | uniq -c | sort -rn | xargs)
+unsigned=$(grep -LF "Signed-off-by: $IOMAP_SENDER" "$mails"/*-*.patch | grep -v /0000- || :)
 
 if [ -n "$OUT" ]; then
 	{ mkdir -p "$OUT" && cp "$mails"/* "$OUT"/; } 2>/dev/null || die "cannot write to $OUT"
@@ -77,7 +78,8 @@ else
 	published
 fi
 echo "${#chosen[@]} patches and a cover letter from $IOMAP_SENDER; checkpatch: $errors errors, warnings: ${warnings:-none}"
-is_on "${SIGNOFF:-}" || echo "They lack your Signed-off-by: SIGNOFF=1 adds it. make matrix ONLY=series builds each of them."
+[ -z "$unsigned" ] || echo "They lack your Signed-off-by: SIGNOFF=1 adds it."
+echo "make matrix ONLY=series builds each of them."
 [ "$errors" -eq 0 ]
 exit
 }
