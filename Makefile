@@ -6,7 +6,7 @@ SHELL := /bin/bash
 T := tools/testing/iomap
 FLAVOUR ?= x86-bench
 
-.PHONY: help bench profile count test fstests soak lint check matrix litmus fuzz mutants coverage apply unapply root source kernel clean
+.PHONY: help vm bench profile count test fstests soak lint check matrix litmus fuzz mutants coverage apply unapply series root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -18,6 +18,12 @@ help: ## show this
 	@echo 'Variables, as in "make test ONLY=xfs":'
 	@sed -n '/^  KSRC=/,/^$$/p' $T/README
 	@echo 'Deleting the cache is always fine. $T/README says what each file is for.'
+
+vm: ## a root shell in a guest that cannot change your machine: both implementations, ext4, XFS, fio (CMD=, DISK=)
+	@$T/vm.sh
+
+# A shell is to see its dollars.
+vm: override export CMD := $(value CMD)
 
 bench: ## count the instructions of C and Rust side by side (DEVICE=/dev/X measures time on a disk of this machine)
 	@$T/bench.sh
@@ -60,6 +66,9 @@ coverage: ## what do the scripts reach of the C file, and of the Rust code?
 
 apply: ## put patches and files into your own kernel tree: KSRC=~/linux (COMMIT=1 as git commits)
 	@$T/overlay.sh apply '$(KSRC)'
+
+series: ## the patches as mails with a cover letter, from you, to read and to send (SERIES=c: those that need no Rust)
+	@$T/series.sh
 
 unapply: ## take them out again, which leaves the tree as it was: KSRC=~/linux
 	@$T/overlay.sh unapply '$(KSRC)'

@@ -12,7 +12,9 @@
 # Without COMMAND there is no user space, in QEMU only: the kernel runs its tests and reboots.
 # GUEST_MEM, GUEST_CPUS and GUEST_APPEND (more kernel parameters) change the machine; GUEST_PREFIX is
 # put in front of its command (chrt, taskset). For QEMU, GUEST_ACCEL is the accelerator and
-# GUEST_QEMU are more of its options.
+# GUEST_QEMU are more of its options. If GUEST_TERMINAL is a file descriptor, what COMMAND writes to
+# /dev/ttyS1 goes there, and it reads the standard input of run_guest from it. Such a guest can read
+# the root, and below /host the files of this machine, and can write to RUN_DIR alone.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$IOMAP_DIR/watch.sh"
 . "$IOMAP_DIR/results.sh"
@@ -53,6 +55,7 @@ processors()
 run_guest()
 {
 	local flavour=$1 run=$2 timeout=$3 console=$2/console.log kernel=${BUILD##*/}/$1/linux cpu=max show='' vm why
+	local terminal=${GUEST_TERMINAL:-} shared=local,path=/
 	local params="panic=-1 rw init=/project/tools/testing/iomap/guest-init RUN=/cache/run/${run##*/}"
 	# Until somebody wants them (fstest/run.py), these disks take no memory.
 	params+=" null_blk.nr_devices=0"
@@ -73,12 +76,21 @@ run_guest()
 		# TCG counts each step of "rep movsb" and "rep stosb", with which the kernel of a processor that has
 		# one of these copies and clears. No processor pays for each byte.
 		[ "${GUEST_ACCEL:-tcg}" = kvm ] || cpu=max,-erms,-fsrm,-fsrs,-fzrm,-fsrc
-		# A console on its standard output, and nothing else. A reboot ends it.
+		# A console on its standard output, or a terminal there and the console beside it, and nothing else. A
+		# reboot ends it.
 		vm=(qemu-system-x86_64 -accel "${GUEST_ACCEL:-tcg}" -cpu "$cpu" -smp "${GUEST_CPUS:-2}" -m "${GUEST_MEM:-2G}"
-			-nodefaults -no-user-config -display none -serial stdio -no-reboot -kernel "/cache/$kernel")
+			-nodefaults -no-user-config -display none -no-reboot -kernel "/cache/$kernel")
+		if [ -n "$terminal" ]; then
+			params=${params/ rw / ro } shared=local,readonly=on,path=/
+			vm+=(-chardev "file,id=log,append=on,path=/cache/run/${run##*/}/console.log" -serial chardev:log -serial mon:stdio
+				-virtfs "${shared}host,mount_tag=host,security_model=none,multidevs=remap"
+				-virtfs "local,path=/cache/run/${run##*/},mount_tag=run,security_model=mapped-file")
+		else
+			vm+=(-serial stdio)
+		fi
 		if [ $# -gt 0 ]; then
 			params+=" root=rootfs rootfstype=9p rootflags=trans=virtio,version=9p2000.L,cache=loose"
-			vm+=(-virtfs "local,path=/,mount_tag=rootfs,security_model=none,multidevs=remap")
+			vm+=(-virtfs "$shared,mount_tag=rootfs,security_model=none,multidevs=remap")
 		else
 			params="earlyprintk=serial panic=-1" show=$flavour
 		fi
@@ -93,9 +105,15 @@ run_guest()
 	: >"$console"
 
 	trap stop INT TERM HUP
+	[ -z "$terminal" ] || local -x IN_ROOT_HOST=1
 	in_root_words
-	# shellcheck disable=SC2086 # GUEST_PREFIX is a list
-	"${IN_ROOT[@]}" ${GUEST_PREFIX:-} "${vm[@]}" >"$console" 2>&1 </dev/null &
+	# shellcheck disable=SC2206 # GUEST_PREFIX is a list
+	vm=("${IN_ROOT[@]}" ${GUEST_PREFIX:-} "${vm[@]}")
+	if [ -n "$terminal" ]; then
+		"${vm[@]}" <&0 >&"$terminal" 2>>"$console" &
+	else
+		"${vm[@]}" >"$console" 2>&1 </dev/null &
+	fi
 	guest_pid=$!
 	watch_guest "$run" "$timeout" "$show" || return
 

@@ -5,7 +5,8 @@
 #   need_root "$@"       settle how we become root (may re-run the script under sudo)
 #   in_root COMMAND...   run a command inside the toolchain root
 #
-# In the root the checkout is /project and the cache is /cache.
+# In the root the checkout is /project and the cache is /cache. With IN_ROOT_HOST=1 the files of this
+# machine are below /host.
 
 userns_works()
 {
@@ -53,9 +54,15 @@ give_back()
 IN_ROOT_SETUP='
 	root=$1 project=$2 cache=$3; shift 3
 	# Without a root, none is begun.
-	for d in project cache; do
+	for d in project cache host; do
 		[ -d "$root/$d" ] || mkdir "$root/$d"
 	done
+	if [ -n "${IN_ROOT_HOST:-}" ]; then
+		mount --rbind / "$root/host"
+		for d in dev proc sys; do
+			mount -t tmpfs tmpfs "$root/host/$d"
+		done
+	fi
 	mount --rbind /dev "$root/dev"
 	mount -t tmpfs -o mode=1777,size=95% tmpfs "$root/dev/shm"
 	mount -t tmpfs -o mode=1777,size=95% tmpfs "$root/tmp"

@@ -19,6 +19,7 @@
 {
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+. "$IOMAP_DIR/branch.sh"
 need_root "$@"
 
 read_only
@@ -59,22 +60,14 @@ wrong_objects()
 # Builds each commit, in $title how many there are, or in $why what is wrong.
 series()
 {
-	local tree=$CACHE/tree-series BUILD=$CACHE/build-series base commit n=0 late=() files targets
+	local tree=$CACHE/tree-series BUILD=$CACHE/build-series commit n=0 late=() files targets
 	local -x GIT_COMMITTER_NAME=matrix GIT_COMMITTER_EMAIL=matrix@localhost
 	local -x GIT_AUTHOR_NAME=matrix GIT_AUTHOR_EMAIL=matrix@localhost
-	local git=(git -c core.hooksPath=/dev/null -c commit.gpgSign=false -c advice.detachedHead=false -C "$tree")
 
-	need_tool git git
-	[ -e "$SRC/.stamp" ] || "$IOMAP_DIR/source.sh"
-	rm -rf "$tree" "$BUILD"
-	cp -al "$SRC" "$tree"
-	"${git[@]}" init -q
-	# Only what the patches change.
-	sed -n 's,^+++ b/,,p' "$PROJECT"/patches/*.patch | sort -u | xargs "${git[@]}" add -f Makefile
-	"${git[@]}" commit -q -m base
-	base=$("${git[@]}" rev-parse HEAD)
+	rm -rf "$BUILD"
+	make_base "$tree" "$PROJECT"
 	COMMIT=1 "$IOMAP_DIR/overlay.sh" apply "$tree" >"$log" 2>&1 || { why=$(tail -n 1 "$log") && return; }
-	mapfile -t commits < <("${git[@]}" rev-list --reverse "$base..")
+	mapfile -t commits < <("${git[@]}" rev-list --reverse base..)
 	for commit in "${commits[@]}"; do
 		n=$((n + 1))
 		"${git[@]}" checkout -q "$commit"

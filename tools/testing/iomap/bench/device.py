@@ -18,11 +18,9 @@ Lines that begin with "@@ " are progress for the one who waits.
 """
 
 import argparse
-import errno
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import time
@@ -39,7 +37,9 @@ from rows import Row
 from stats import Sample
 
 import report
+from disk import Refused, check_unused, name_of
 
+__all__ = ["Refused", "name_of"]
 SETTLE = 0.004          # after the switch, before counting
 WARM = 0.12             # after fio's first I/O
 # A turn is short, for what disturbs it from outside comes and goes in tenths of
@@ -55,50 +55,6 @@ PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 LEAST_BYTES = load.FILE_SIZE + load.UNWRITTEN_SIZE + 512 * load.MIB
 PROGRAMS = {"fio": "fio", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "wipefs": "util-linux",
             "blkid": "util-linux"}
-
-
-class Refused(Exception):
-    """One line for the person who called."""
-
-
-def name_of(device: str) -> str:
-    """The name of a block device in sysfs."""
-    try:
-        info = os.stat(device)
-    except OSError as error:
-        raise Refused(f"DEVICE={device}: {error.strerror}") from None
-    if not stat.S_ISBLK(info.st_mode):
-        raise Refused(f"DEVICE={device} is no block device")
-    return Path(f"/sys/dev/block/{os.major(info.st_rdev)}:{os.minor(info.st_rdev)}").resolve().name
-
-
-def check_unused(device: str, name: str) -> None:
-    """Nobody else has anything to do with the device, and nothing is divided on it."""
-    disk = Path("/sys/class/block", name).resolve()
-    # The disk and its partitions.
-    parts = {(path / "dev").read_text().strip(): path
-             for path in (disk, *(path.parent for path in disk.glob("*/partition")))}
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        words = line.split()
-        if words[2] in parts:
-            raise Refused(f"/dev/{parts[words[2]].name} is mounted on {words[4]}: umount it, or take another device")
-    for part in parts.values():
-        holders = ", ".join(path.name for path in (part / "holders").glob("*"))
-        if holders:
-            raise Refused(f"/dev/{part.name} is in use by {holders}: take another device")
-    if len(parts) > 1:
-        raise Refused(f"{device} has a partition table: name one of its partitions, or wipe it: wipefs -a {device}")
-    try:
-        # Whoever mounts it, swaps to it or builds on it has it open in this way.
-        os.close(os.open(device, os.O_RDWR | os.O_EXCL))
-    except OSError as error:
-        why = ("is in use (swap, a volume, a mount elsewhere)" if error.errno == errno.EBUSY
-               else f"cannot be opened: {error.strerror}")
-        raise Refused(f"{device} {why}: take another device") from None
-    table = subprocess.run(["blkid", "-p", "-s", "PTTYPE", "-o", "value", device], stdout=subprocess.PIPE,
-                           stderr=subprocess.DEVNULL, text=True, check=False).stdout.strip()
-    if table:
-        raise Refused(f"{device} has a partition table ({table}): wipe it if it is not needed: wipefs -a {device}")
 
 
 def check(device: str, confirm: str) -> str:
