@@ -26,7 +26,8 @@ if [ "$(cat "$BUILD/.stamp" 2>/dev/null)" != "$stamp" ]; then
 	mkdir -p "$BUILD"
 	"${NAMESPACE[@]}" mmdebstrap --mode=root --variant=apt --components=main --aptopt='Acquire::Retries "3"' \
 		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-		--include=$packages "$DEBIAN_SUITE" "$ROOT" "${suites[@]/#/deb $DEBIAN_MIRROR }" \
+		--include=$packages "$DEBIAN_SUITE" "$ROOT" \
+		"deb $DEBIAN_MIRROR $DEBIAN_SUITE main" "deb $DEBIAN_MIRROR $DEBIAN_BACKPORTS main" \
 		>"$log" 2>&1 </dev/null || die "mmdebstrap failed: $(grep -m 1 '^E: ' "$log"); see $log"
 	for suite in "${suites[@]}"; do
 		in_root /project/tools/testing/iomap/census_kernel.sh "$suite" "/cache/stock/$suite" >>"$log" 2>&1 </dev/null ||
