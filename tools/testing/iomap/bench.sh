@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Measures C and Rust direct I/O side by side, from nothing: toolchain root, kernel source, kernel,
 # guest, fio, table, report, plots. Counts instructions on x86_64 in QEMU (count.sh), or measures time on
-# a device of this machine (device.py).
+# a device of this machine (device.py). With TRACE= the rows are those of a census, weighted.
 #
 # Results go to results/<time>-bench/, and results/latest points there.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
@@ -25,10 +25,16 @@ if [ -n "${DEVICE:-}" ]; then
 fi
 
 need_root "$@"
+if [ -n "${TRACE:-}" ]; then
+	filter=("--ids=$(run_python bench/mix.py rows "$TRACE")") || exit 1
+fi
 run_python bench/rows.py "${filter[@]}" >/dev/null || exit 1
 ! is_on "${ABLATE:-}" || exec "$IOMAP_DIR/ablate.sh"
 ! is_on "${SEEDS:-}" || exec "$IOMAP_DIR/count.sh" seeds
 ! is_on "${SCALE:-}" || exec "$IOMAP_DIR/count.sh" scale
 
-exec "$IOMAP_DIR/count.sh" bench "${filter[@]}"
+[ -n "${TRACE:-}" ] || exec "$IOMAP_DIR/count.sh" bench "${filter[@]}"
+
+"$IOMAP_DIR/count.sh" bench "${filter[@]}"
+run_python bench/mix.py sum "$TRACE" "$PROJECT/results/latest/count.json" | tee -a "$PROJECT/results/latest/report.md"
 }

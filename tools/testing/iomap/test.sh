@@ -8,6 +8,7 @@
 # by name; the last line is "N passed, N failed".
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
+! is_on "${CENSUS:-}" || exec "$IOMAP_DIR/census.sh"
 case ${MACHINE:-uml} in
 uml) ;;
 qemu) exec "$IOMAP_DIR/qemu.sh" ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Shows a full run of "make bench": README.md gets its table, example/ its report.
+"""Shows a full run of "make bench": README.md gets its table, example/ its report, census what it estimates with.
 
     make bench && tools/testing/iomap/bench/readme.py results/latest
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import count_report
+import mix
 import rows as bench_rows
 
 PROJECT = Path(__file__).resolve().parents[4]
@@ -53,7 +54,8 @@ def main() -> None:
         sys.exit(__doc__)
     results = Path(sys.argv[1])
     try:
-        text = section(json.loads((results / "count.json").read_text()))
+        doc = json.loads((results / "count.json").read_text())
+        text = section(doc)
     except (OSError, ValueError, KeyError) as error:
         sys.exit(f"error: {results} holds no run of 'make bench': {error!r}")
     example = PROJECT / "tools/testing/iomap/bench/example"
@@ -62,6 +64,7 @@ def main() -> None:
     readme = PROJECT / "README.md"
     before, rest = readme.read_text().split(BEGIN)
     readme.write_text(before + BEGIN + text + END + rest.split(END)[1])
+    mix.update(doc["rows"])
 
 
 if __name__ == "__main__":
