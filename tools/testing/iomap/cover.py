@@ -28,6 +28,9 @@ repeat. Its instructions were not counted; a test fails without the patch.""",
 With a task that polls on the processor where the writes end, 0 of 20 writes were completed within 10 seconds before,
 and all of them now. It has a price: to a 4k write into fallocated space of ext4, with 8 in flight, the file system and
 direct I/O add 13,900 instead of 11,300 instructions, to one of 128k 10,500 instead of 8,800.""",
+    "0012-xfs-do-not-let-the-EOF-block-scan": """\
+A direct write to unwritten blocks of a file system without space fails with -ENOSPC. Before, its completion could wait
+for itself, and only a reboot ended that.""",
 }
 
 
@@ -131,7 +134,7 @@ def small(project: Path) -> str:
     parts = [f"{subject(path)}\n\n{wrap(SMALL[next(s for s in SMALL if path.name.startswith(s))], '  ', '  ')}"
              for path in found]
     return "\n\n".join([
-        "iomap, ext4, fs: small changes of direct I/O",
+        "iomap, ext4, xfs, fs: small changes of direct I/O",
         wrap("These came up while direct I/O was implemented in Rust, and need no Rust. Each stands by itself."),
         *parts]) + "\n"
 
