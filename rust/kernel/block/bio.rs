@@ -595,13 +595,17 @@ unsafe fn is_never_split(bio: *mut bindings::bio, limits: *const bindings::queue
         }
         // Each page of a vector is one segment at most, and its first and its last page may be cut.
         let segments = (bytes >> PAGE_SHIFT).wrapping_add(vecs.wrapping_mul(2));
-        // OVERFLOW: A bio is smaller.
-        let sectors = bytes.wrapping_add((*limits).physical_block_size) >> SECTOR_SHIFT;
+        let sectors = bytes >> SECTOR_SHIFT;
+        if sectors > (*limits).max_sectors {
+            return false;
+        }
+        // OVERFLOW: A block is far smaller, and no smaller than a sector.
+        let slack = ((*limits).physical_block_size >> SECTOR_SHIFT).wrapping_sub(1);
         (vecs == 1 || (*limits).virt_boundary_mask == 0)
             && (*limits).chunk_sectors == 0
             && (*limits).max_fast_segment_size as usize >= PAGE_SIZE
             && segments <= u32::from((*limits).max_segments)
-            && sectors <= (*limits).max_sectors
+            && sectors.wrapping_add(slack) <= (*limits).max_sectors
             || is_within_limits(bio, limits)
     }
 }
