@@ -735,6 +735,12 @@ CASE(nowait_times, "nowait-times")
 	expect("nowait-times", buf, 4096);
 }
 
+/* The device mapper takes bios: Rust lets a write to it wait, but not a read. */
+static bool is_mapped(void)
+{
+	return !strncmp(env.disk, "dm-", 3);
+}
+
 static long sleeps(void)
 {
 	struct rusage usage;
@@ -753,8 +759,7 @@ CASE(nowait_busy, "nowait-busy")
 	const u32 many = 8, each = 8 * KiB, stride = 2 * each;
 	size_t len = many * stride;
 	u8 *want = xalloc(len), *buf = xalloc(len);
-	/* The device mapper takes bios: a write may wait, and so may a read of two stripes. */
-	bool refuses = !strcmp(env.impl, "rust") && strncmp(env.disk, "dm-", 3);
+	bool refuses = !strcmp(env.impl, "rust") && !is_mapped();
 	int fd = new_file("nowait-busy", want, len);
 	struct io_uring ring;
 
@@ -798,7 +803,8 @@ CASE(nowait_busy, "nowait-busy")
 				io_uring_cqe_seen(&ring, cqe);
 			}
 			CHECK_BYTES(fd, want, len, 0);
-			is_right = done && (!refuses || (refused && !slept));
+			is_right = (done || (!write && is_mapped())) &&
+				   (!refuses || (refused && !slept));
 		}
 		CHECK(is_right, "%s: %u are done, %u refused, and the submitter sleeps %ld times",
 		      write ? "write" : "read", done, refused, slept);
@@ -821,7 +827,10 @@ static void set_usual_max_sectors(void)
 	set_max_sectors("0");
 }
 
-/* A bio that has to be split is refused whenever it must not wait: so it may, and is done on an idle disk. */
+/*
+ * A bio that has to be split is refused whenever it must not wait: so it may, and is done on an idle
+ * disk. The device mapper splits where nobody else knows: then a read may be refused, but no write.
+ */
 CASE(nowait_split, "nowait-split")
 {
 	size_t len = 128 * KiB;
@@ -847,9 +856,13 @@ CASE(nowait_split, "nowait-split")
 				read_all(fd, buf, len, 0);
 				for (int tries = 0; tries < 100 && ret[0] != size; tries++)
 					ret[0] = RET(preadv2(fd, iov, 2, len - size, RWF_NOWAIT));
-				CHECK(ret[0] == size, "read of %u, %u kB at once: %lld", size, kb, ret[0]);
-				CHECK_SAME(buf, want + len - size, first, "read");
-				CHECK_SAME(buf + first + gap, want + len - size + first, size - first, "read");
+				CHECK(ret[0] == size || (is_mapped() && ret[0] == -EAGAIN),
+				      "read of %u, %u kB at once: %lld", size, kb, ret[0]);
+				if (ret[0] == size) {
+					CHECK_SAME(buf, want + len - size, first, "read");
+					CHECK_SAME(buf + first + gap, want + len - size + first,
+						   size - first, "read");
+				}
 				fill(buf, len, size + gap + kb);
 				for (int tries = 0; tries < 100 && ret[1] != size; tries++)
 					ret[1] = RET(pwritev2(fd, iov, 2, len - size, RWF_NOWAIT));

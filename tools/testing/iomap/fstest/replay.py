@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import os
 import struct
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,7 +36,11 @@ class Entry:
 
 def map_disk(name: str, table: str) -> str:
     """A disk of the device mapper, of which the name below /sys/block is returned."""
-    command("dmsetup", "create", name, "--noudevsync", "--table", table)
+    # It may be too long for an argument.
+    with tempfile.NamedTemporaryFile("w", encoding="ascii") as file:
+        file.write(table)
+        file.flush()
+        command("dmsetup", "create", name, "--noudevsync", file.name)
     return machine.wait_for_disk(
         lambda: [path.parent.parent for path in Path("/sys/block").glob("dm-*/dm/name")
                  if path.read_text().strip() == name], "/sys/block")

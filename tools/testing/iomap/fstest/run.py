@@ -135,10 +135,10 @@ CONFIGS = [
     Config("f2fs-late", "f2fs", device="null-late", only=["pending"]),
     # On a file of XFS on such a disk: what completes a request of one file system makes one of the other.
     Config("ext4-loop", "ext4", "-b 4096", device="loop", only=["pending"]),
-    # One tag, and memory without gaps; the same behind a driver that splits bios.
+    # One tag, and memory without gaps; one tag behind a driver that splits bios where no limit says so.
     xfs("xfs-narrow", device="null-narrow", only=["nowait-*"]),
     Config("ext4-narrow", "ext4", "-b 4096", device="null-narrow", only=["nowait-*"]),
-    xfs("xfs-striped", device="striped", only=["nowait-*"]),
+    xfs("xfs-pieces", device="pieces", only=["nowait-*"]),
     # With a cache that can be slow, and with a log of what is stable.
     xfs("xfs-flush", device="slow-flush", only=["slow-flush"]),
     Config("ext4-flush", "ext4", "-b 4096", device="slow-flush", only=["slow-flush"]),
@@ -247,8 +247,8 @@ NULL_BLK: dict[str, dict[str, int]] = {
     "null-cow": {"size": 64},
     "null-narrow": {"irqmode": 2, "completion_nsec": 100000, "submit_queues": 1, "poll_queues": 0,
                     "hw_queue_depth": 1, "virt_boundary": 1},
-    "null-stripe-0": {"size": DEV_MIB // 2, "submit_queues": 1, "poll_queues": 0, "hw_queue_depth": 1},
-    "null-stripe-1": {"size": DEV_MIB // 2, "submit_queues": 1, "poll_queues": 0, "hw_queue_depth": 1},
+    "null-whole": {"irqmode": 2, "completion_nsec": 100000, "size": DEV_MIB, "submit_queues": 1, "poll_queues": 0,
+                   "hw_queue_depth": 1},
     "zoned": {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 6, "poll_queues": 0},
     "zones": {"size": 64, "zoned": 1, "zone_size": 4, "zone_nr_conv": 2, "poll_queues": 0},
 }
@@ -292,10 +292,12 @@ def make_slow_flush() -> str:
     return replay.map_disk("slow-flush", f"0 {replay.size_of(below)} delay" + f" {below} 0 0" * 3)
 
 
-def make_striped() -> str:
-    """Two disks with one tag each, by the block."""
-    stripes = [Path("/dev", make_disk(f"null-stripe-{i}")) for i in range(2)]
-    return replay.map_disk("striped", f"0 {2 * replay.size_of(stripes[0])} striped 2 8 {stripes[0]} 0 {stripes[1]} 0")
+def make_pieces() -> str:
+    """A disk of the device mapper in pieces, at the borders of which it splits bios. Two and two change places, or
+    what was split would be merged again."""
+    whole, piece = Path("/dev", make_disk("null-whole")), 40
+    pieces = range(replay.size_of(whole) // piece // 2 * 2)
+    return replay.map_disk("pieces", "".join(f"{n * piece} {piece} linear {whole} {(n ^ 1) * piece}\n" for n in pieces))
 
 
 @functools.cache
@@ -313,8 +315,8 @@ def make_disk(kind: str) -> str:
         disk = make_loop()
     elif kind == "slow-flush":
         disk = make_slow_flush()
-    elif kind == "striped":
-        disk = make_striped()
+    elif kind == "pieces":
+        disk = make_pieces()
     else:
         disk = machine.make_null_blk(f"nullb{list(NULL_BLK).index(kind)}", DEV_MIB, {
             "submit_queues": 2, "poll_queues": 1, "irqmode": 1, **NULL_BLK[kind]})
