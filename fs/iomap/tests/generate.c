@@ -292,12 +292,6 @@ static void confine_pages(struct script *s)
 			s->step[i].what = STEP_SCRIBBLE;
 }
 
-/* With Rust the iterator of a request that must not wait goes back then (Q15). */
-static bool refused_by_disk(const struct script *s)
-{
-	return s->ki_flags & IOCB_NOWAIT && s->fail && s->status == STS(AGAIN);
-}
-
 static void generate_answers(struct script *s, struct rnd_state *r)
 {
 	bool bounce = s->dio_flags & IOMAP_DIO_BOUNCE;
@@ -320,8 +314,6 @@ static void generate_answers(struct script *s, struct rnd_state *r)
 	s->fail = MAYBE(r, 25, BIT_ULL(below(r, 4)));
 	if (s->fail)
 		s->status = PICK(r, 0, 0, STS(NOSPC), STS(AGAIN), STS(MEDIUM), STS(RESOURCE));
-	if (refused_by_disk(s))
-		s->status = 0;
 	if (s->fail && chance(r, 30)) {
 		s->fail2 = BIT_ULL(below(r, 4));
 		s->status2 = STS(TIMEOUT);
@@ -405,7 +397,7 @@ static bool makes_sense(const struct script *s)
 	    (s->mem >= MEM_BVEC && (s->fault || s->absent)) ||
 	    (s->same && (!s->seg || s->seg + s->skew > 4096 || s->mem == MEM_UBUF)) ||
 	    (s->ki_flags & IOCB_HIPRI && !s->poll) || is_waited_for(s) || zeroes_overlap(s) ||
-	    pages_elsewhere(s) || refused_by_disk(s) ||
+	    pages_elsewhere(s) ||
 	    s->lbs > 1LL << (s->blkbits ?: 12) || !may_be_encrypted(s) ||
 	    (s->fail_alloc && (s->set != SET_OWN || s->op == OP_SIMPLE)))
 		return false;

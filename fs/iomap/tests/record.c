@@ -160,14 +160,18 @@ static const struct {
 	{ REQ_POLLED, "POLLED" }, { REQ_NOMERGE, "NOMERGE" }, { REQ_INTEGRITY, "INTEGRITY" },
 };
 
+bool nowait_differs(void)
+{
+	return !w.s->name && w.long_way && w.s->ki_flags & IOCB_NOWAIT;
+}
+
 void say_opf(blk_opf_t opf)
 {
 	/* REQ_ALLOC_CACHE depends on the state of the allocator. */
 	blk_opf_t left = opf & ~(REQ_OP_MASK | REQ_ALLOC_CACHE);
 	const char *sep = "";
 
-	/* Rust and C differ in it (Q15), as named scripts show. */
-	if (!w.s->name)
+	if (nowait_differs() && !op_is_write(opf))
 		left &= ~REQ_NOWAIT;
 	say(" opf=");
 	for (size_t i = 0; i < ARRAY_SIZE(opf_names); i++) {

@@ -296,6 +296,7 @@ static ssize_t request(void)
 		.bio_set	= s->set == SET_OWN ? &w.set :
 				  s->set == SET_IOEND ? &iomap_ioend_bioset : NULL,
 	};
+	w.long_way = false;
 	if (s->op == OP_SIMPLE) {
 		ret = iomap_dio_read_simple(&w.iocb, &w.iter, fs_begin);
 		if (ret != -ENOTBLK)
@@ -304,6 +305,7 @@ static ssize_t request(void)
 		say_state();
 		say(" left=%zu\n", iov_iter_count(&w.iter));
 	}
+	w.long_way = true;
 	if (!s->split)
 		return iomap_dio_rw(&w.iocb, &w.iter, ops, dops, s->dio_flags, private,
 				s->done_before);
@@ -464,7 +466,7 @@ static void final_words(void)
 	say_iocb();
 	say_state();
 	/* Nobody looks at the iterator of a request that the call has left in flight. */
-	if (!w.completed)
+	if (!w.completed && !(w.rec->result == -EAGAIN && nowait_differs()))
 		say(" left=%zu", iov_iter_count(&w.iter));
 	say(" size=%lld completed=%u crc=%08x", i_size_read(w.inode), w.completed,
 	    crc32(~0, w.memory + w.buffer, w.total));

@@ -87,6 +87,7 @@ struct world {
 	bool log;		/* record the kernel messages of the submitter */
 	bool cleaned;
 	bool returned;
+	bool long_way;		/* the request is not a simple read, or no longer */
 	bool polling;
 	bool ending;
 	bool steps_over;
@@ -117,6 +118,11 @@ __printf(1, 2) void say(const char *fmt, ...);
 void say_iocb(void);
 void say_state(void);
 void say_opf(blk_opf_t opf);
+/*
+ * Whether a read that is not simple may have REQ_NOWAIT in Rust, and the iterator goes back if the
+ * disk then refuses (Q15). Random scripts do not compare this; named ones show it.
+ */
+bool nowait_differs(void);
 void say_vecs(struct bio *bio);
 /* Ends a line with the state of the world and the context. */
 void say_state_and_where(void);
