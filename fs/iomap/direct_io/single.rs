@@ -65,8 +65,9 @@ fn needs_more(extent: Extent<'_>) -> bool {
 
 /// Submits all of a request as one bio, if the mapping at `place` and the memory allow that.
 ///
-/// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`. With it comes
-/// `EAGAIN` if the request must not block and would wait for memory here.
+/// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`. The error is
+/// `EAGAIN` if the request must not block and would wait for memory; any other means that a single bio
+/// is not the way.
 #[inline(always)]
 pub(super) fn start<'m>(
     iocb: BusyIocb<DioOps>,
@@ -76,7 +77,7 @@ pub(super) fn start<'m>(
     memory: &mut IovIter<'m>,
     mark: Mark<'m>,
     ctx: MaySleep,
-) -> Result<InFlight<Dio>, (BusyIocb<DioOps>, Result)> {
+) -> Result<InFlight<Dio>, (BusyIocb<DioOps>, Error)> {
     let (extent, unwritten) = match place.mapping() {
         Mapping::Mapped(extent) if !needs_more(extent) => (extent, false),
         // A read of unwritten blocks needs no bio.
@@ -86,11 +87,11 @@ pub(super) fn start<'m>(
         | Mapping::Hole
         | Mapping::Delalloc
         | Mapping::Inline(_)
-        | Mapping::Unknown => return Err((iocb, Ok(()))),
+        | Mapping::Unknown => return Err((iocb, ENOTBLK)),
     };
     let span = match extent.whole(dio.flags.has(CallerFlags::FSBLOCK_ALIGNED)) {
         Ok(span) if !place.has_source() => span,
-        Ok(_) | Err(_) => return Err((iocb, Ok(()))),
+        Ok(_) | Err(_) => return Err((iocb, ENOTBLK)),
     };
     let plan = dio.plan(extent, unwritten);
     if dio.is_write() {
@@ -98,7 +99,7 @@ pub(super) fn start<'m>(
         let (around, block_size) = (plan.work.zeroes_around(), inode.block_size());
         let (pos, len) = (place.pos(), place.remaining());
         if decide::needs_zeroes(around, pos, len, block_size, || inode.size()) {
-            return Err((iocb, Ok(())));
+            return Err((iocb, ENOTBLK));
         }
     }
 
@@ -107,8 +108,7 @@ pub(super) fn start<'m>(
         Err((iocb, error)) => {
             // Pinning may fail at a later segment, and leaves the iterator there.
             memory.rewind(mark, 0);
-            let again = if error == EAGAIN { Err(EAGAIN) } else { Ok(()) };
-            return Err((iocb, again));
+            return Err((iocb, error));
         }
     };
     let work = work.with(plan.work);

@@ -237,7 +237,8 @@ fn decide_and_submit(
                 iter.end(ctx);
                 Ok(flight)
             }
-            Err((iocb, again)) => Err((iocb, again.and(first))),
+            Err((iocb, EAGAIN)) => Err((iocb, Err(EAGAIN))),
+            Err((iocb, _)) => Err((iocb, first)),
         }
     });
     let flight = match started {
@@ -290,6 +291,7 @@ fn refused(
     error: Error,
     ctx: MaySleep,
 ) -> Answer {
+    // The end of the mapping, if there is one.
     let _ = iter.next(Err(error), ctx);
     let result = match iter_end_action(&dio, &iocb, Err(error)) {
         IterEndAction::Fail => Err(error),

@@ -541,7 +541,8 @@ impl Filled {
 /// Otherwise it waits: if the device cannot say that it would wait; if the block layer has to split the
 /// bio, which it refuses to do for one that must not wait; if a write goes to a driver of bios, such as
 /// device mapper, which may split it and have a part of it written when another fails; if a write may be
-/// submitted as encrypted copies; and if the device is zoned, as that leaves such writes to a worker.
+/// submitted as encrypted copies; and if the device is zoned: it leaves such writes to a worker, and
+/// zonefs takes each error for one of the zone.
 ///
 /// # Safety
 ///
@@ -582,6 +583,10 @@ unsafe fn is_never_split(bio: *mut bindings::bio, limits: *const bindings::queue
     // SAFETY: Required of the caller. The vectors have as many bytes as the bio transfers.
     unsafe {
         let bytes = (*bio).bi_iter.bi_size;
+        let sectors = bytes >> SECTOR_SHIFT;
+        if sectors > (*limits).max_sectors {
+            return false;
+        }
         let mut vecs = u32::from((*bio).bi_vcnt);
         if vecs == 0 {
             // They are lent, and only as many count as are transferred.
@@ -595,10 +600,6 @@ unsafe fn is_never_split(bio: *mut bindings::bio, limits: *const bindings::queue
         }
         // Each page of a vector is one segment at most, and its first and its last page may be cut.
         let segments = (bytes >> PAGE_SHIFT).wrapping_add(vecs.wrapping_mul(2));
-        let sectors = bytes >> SECTOR_SHIFT;
-        if sectors > (*limits).max_sectors {
-            return false;
-        }
         // OVERFLOW: A block is far smaller, and no smaller than a sector.
         let slack = ((*limits).physical_block_size >> SECTOR_SHIFT).wrapping_sub(1);
         (vecs == 1 || (*limits).virt_boundary_mask == 0)
