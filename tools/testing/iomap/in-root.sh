@@ -84,6 +84,8 @@ IN_ROOT_SETUP='
 # The words in front of a command that is to run in the root, in $IN_ROOT.
 in_root_words()
 {
+	# Without it the mounts would be those of this machine.
+	: "${NAMESPACE[0]:?need_root comes first}"
 	IN_ROOT=("${NAMESPACE[@]}" bash -euc "$IN_ROOT_SETUP" in_root "${1:-$ROOT}" "$PROJECT" "$CACHE")
 }
 
