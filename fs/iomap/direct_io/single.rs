@@ -65,9 +65,8 @@ fn needs_more(extent: Extent<'_>) -> bool {
 
 /// Submits all of a request as one bio, if the mapping at `place` and the memory allow that.
 ///
-/// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`. The error is
-/// `EAGAIN` if the request must not block and would wait for memory; any other means that a single bio
-/// is not the way.
+/// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`. With it comes
+/// `EAGAIN` if the request must not block and would wait for memory here.
 #[inline(always)]
 pub(super) fn start<'m>(
     iocb: BusyIocb<DioOps>,
@@ -77,7 +76,7 @@ pub(super) fn start<'m>(
     memory: &mut IovIter<'m>,
     mark: Mark<'m>,
     ctx: MaySleep,
-) -> Result<InFlight<Dio>, (BusyIocb<DioOps>, Error)> {
+) -> Result<InFlight<Dio>, (BusyIocb<DioOps>, Result)> {
     let (extent, unwritten) = match place.mapping() {
         Mapping::Mapped(extent) if !needs_more(extent) => (extent, false),
         // A read of unwritten blocks needs no bio.
@@ -87,11 +86,11 @@ pub(super) fn start<'m>(
         | Mapping::Hole
         | Mapping::Delalloc
         | Mapping::Inline(_)
-        | Mapping::Unknown => return Err((iocb, ENOTBLK)),
+        | Mapping::Unknown => return Err((iocb, Ok(()))),
     };
     let span = match extent.whole(dio.flags.has(CallerFlags::FSBLOCK_ALIGNED)) {
         Ok(span) if !place.has_source() => span,
-        Ok(_) | Err(_) => return Err((iocb, ENOTBLK)),
+        Ok(_) | Err(_) => return Err((iocb, Ok(()))),
     };
     let plan = dio.plan(extent, unwritten);
     if dio.is_write() {
@@ -99,7 +98,7 @@ pub(super) fn start<'m>(
         let (around, block_size) = (plan.work.zeroes_around(), inode.block_size());
         let (pos, len) = (place.pos(), place.remaining());
         if decide::needs_zeroes(around, pos, len, block_size, || inode.size()) {
-            return Err((iocb, ENOTBLK));
+            return Err((iocb, Ok(())));
         }
     }
 
@@ -108,7 +107,8 @@ pub(super) fn start<'m>(
         Err((iocb, error)) => {
             // Pinning may fail at a later segment, and leaves the iterator there.
             memory.rewind(mark, 0);
-            return Err((iocb, error));
+            let again = if error == EAGAIN { Err(EAGAIN) } else { Ok(()) };
+            return Err((iocb, again));
         }
     };
     let work = work.with(plan.work);

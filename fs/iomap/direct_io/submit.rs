@@ -237,8 +237,7 @@ fn decide_and_submit(
                 iter.end(ctx);
                 Ok(flight)
             }
-            Err((iocb, EAGAIN)) => Err((iocb, Err(EAGAIN))),
-            Err((iocb, _)) => Err((iocb, first)),
+            Err((iocb, again)) => Err((iocb, again.and(first))),
         }
     });
     let flight = match started {
