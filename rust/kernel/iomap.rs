@@ -79,6 +79,7 @@ pub mod iter;
 pub mod kiocb;
 pub mod ops;
 pub mod request;
+pub mod stats;
 #[cfg(CONFIG_RUST_IOMAP_KUNIT_TEST)]
 mod tests;
 pub mod trace;

@@ -40,6 +40,10 @@ use kernel::{
             Over,
             Unique, //
         },
+        stats::{
+            self,
+            Stat, //
+        },
         trace,
         worker::{
             Batch,
@@ -94,6 +98,7 @@ impl Operations for Dio {
             }
             dio.add_work(more);
         }
+        count_reasons(dio.work());
         request.punt();
     }
 
@@ -105,6 +110,7 @@ impl Operations for Dio {
         let more = more_work(iocb, dio, failed);
         if !more.is_empty() {
             dio.add_work(more);
+            count_reasons(more);
             return request.punt();
         }
         let (iocb, ret) = complete_rare(request, By::Ioend(ctx));
@@ -115,6 +121,7 @@ impl Operations for Dio {
 impl CompleteWork for Dio {
     #[doc(alias = "iomap_dio_complete_work")]
     fn complete_work(mut batch: Batch<Self>, ctx: MaySleep) {
+        stats::count(Stat::WorkerRuns);
         let request = match batch.next() {
             Some(request) if batch.is_empty() => request,
             first => return complete_together(first, batch, ctx),
@@ -165,6 +172,10 @@ fn flush(mut writes: &mut [Option<Ended>], ctx: MaySleep) {
             }
             // OVERFLOW: A small number.
             (last, len) = (write, len.wrapping_add(1));
+        }
+        if len > 1 {
+            stats::count(Stat::SharedFlushes);
+            stats::add(Stat::SharingWrites, len);
         }
         // OVERFLOW: The first one begins before the last one ends.
         // CAST: No more than a few requests, or nothing in between is cached.
@@ -288,6 +299,7 @@ fn end(
     by: By,
     told: impl FnOnce() -> (Pages, bool),
 ) -> Ended {
+    count(dio, result, &by);
     let (ctx, invalidate) = (by.ctx(), matches!(by, By::Submitter(_) | By::Worker(_)));
     if !matches!(by, By::Submitter(_)) {
         // The bio is freed. A poller that has read its address already finds a bio there (the slab is
@@ -346,6 +358,48 @@ fn end(
         error,
         sync,
         done_before: dio.done_before,
+    }
+}
+
+/// Counts a request that is over.
+#[inline(always)]
+fn count(dio: &Dio, result: Result, by: &By) {
+    stats::count(match dio.kind {
+        Kind::SimpleRead => Stat::SimpleRead,
+        Kind::Direct => Stat::Direct,
+        Kind::Deferred(_) => Stat::Deferred,
+        Kind::Bounce(_) => Stat::Bounce,
+    });
+    stats::count(match by {
+        By::Submitter(_) => Stat::BySubmitter,
+        By::Worker(_) => Stat::ByWorker,
+        By::Ioend(_) => Stat::ByIoend,
+        By::LastBio => Stat::ByLastBio,
+    });
+    if result == Err(EAGAIN) {
+        stats::count(if dio.size > 0 {
+            Stat::AgainSubmitted
+        } else {
+            Stat::AgainMapping
+        });
+    }
+}
+
+/// Counts why a worker completes a request.
+#[inline(always)]
+fn count_reasons(work: CompWork) {
+    for (reason, stat) in [
+        (CompWork::UNWRITTEN, Stat::PuntUnwritten),
+        (CompWork::COW, Stat::PuntCow),
+        (CompWork::NEW, Stat::PuntNew),
+        (CompWork::EXTEND, Stat::PuntExtend),
+        (CompWork::SYNC, Stat::PuntSync),
+        (CompWork::INVALIDATE, Stat::PuntInvalidate),
+        (CompWork::ERROR, Stat::PuntError),
+    ] {
+        if work.has(reason) {
+            stats::count(stat);
+        }
     }
 }
 
@@ -419,6 +473,7 @@ impl GivenAway for SimpleRead {
 
     #[inline]
     fn failed(self) -> Dio {
+        stats::count(Stat::PuntError);
         self.into()
     }
 }

@@ -45,6 +45,10 @@ use kernel::{
             BusyIocb, //
         },
         ops::DioOps,
+        stats::{
+            self,
+            Stat, //
+        },
         trace, //
     },
     iov::{
@@ -153,7 +157,12 @@ pub(crate) fn read(
     };
     let mut bio = match read_bio(iocb, memory, place, &span, ctx) {
         Ok(bio) => bio,
-        Err((iocb, error)) => return iocb.refuse(error),
+        Err((iocb, error)) => {
+            if error == EAGAIN {
+                stats::count(Stat::AgainMapping);
+            }
+            return iocb.refuse(error);
+        }
     };
     let size = bio.size();
     if bio.iocb().flags().has(IocbFlags::HIPRI) {

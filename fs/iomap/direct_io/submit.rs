@@ -49,6 +49,10 @@ use kernel::{
             Submitter,
             Unique, //
         },
+        stats::{
+            self,
+            Stat, //
+        },
         trace, //
     },
     iov::IovIter,
@@ -184,6 +188,9 @@ fn begin<R, M>(
     // Not yet in the description, which then stays in registers until its only bio is submitted.
     let mut work = CompWork::NONE;
     if let Err(error) = admit(&mut dio, &mut work, &iocb, len, ctx) {
+        if error == EAGAIN {
+            stats::count(Stat::AgainCache);
+        }
         return Err(iocb.refuse(error));
     }
     let begin = begin_flags(&dio, &iocb);

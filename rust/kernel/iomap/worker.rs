@@ -43,6 +43,10 @@ use super::{
         Over,
         Unique, //
     },
+    stats::{
+        self,
+        Stat, //
+    },
 };
 use crate::{
     bindings,
@@ -230,6 +234,9 @@ impl<T: Operations> Batch<T> {
         if others == 0 || first.iocb().end_io_together(size, kind.1) != 0 {
             return;
         }
+        stats::count(Stat::MergedRuns);
+        // OVERFLOW: A small number.
+        stats::add(Stat::MergedWrites, others.wrapping_add(1));
         // SAFETY: The file system was told of all of them just now.
         unsafe {
             first.parts().0.assume_told();

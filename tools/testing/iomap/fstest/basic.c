@@ -704,6 +704,104 @@ CASE(nowait, "nowait")
 	expect("nowait", want, 2 * len);
 }
 
+/* The sum of these lines of the file in debugfs, of which each has a sum and the share of each processor. */
+static u64 stats(const char *const *names)
+{
+	static const char path[] = "/sys/kernel/debug/iomap/dio_stats";
+	FILE *f = fopen(path, "r");
+	char line[4096];
+	u64 total = 0;
+	int found = 0, want = 0;
+
+	if (!f)
+		skip("no %s: the kernel is built without CONFIG_IOMAP_DIO_STATS", path);
+	while (names[want])
+		want++;
+	/* The first line has no names. */
+	CHECK(fgets(line, sizeof(line), f), "%s: empty", path);
+	while (fgets(line, sizeof(line), f)) {
+		char name[32], *at;
+		int used;
+		u64 sum, each = 0;
+
+		CHECK(sscanf(line, "%31s %llu%n", name, &sum, &used) == 2, "%s: %s", path, line);
+		for (at = line + used; *at != '\n'; )
+			each += strtoull(at, &at, 10);
+		CHECK(each == sum, "%s: processors make %llu: %s", path, each, line);
+		for (int i = 0; i < want; i++) {
+			if (strcmp(name, names[i]))
+				continue;
+			total += sum;
+			found++;
+		}
+	}
+	fclose(f);
+	CHECK(found == want, "%s: %d of %d lines from %s on", path, found, want, names[0]);
+	return total;
+}
+
+#define STATS(...)	stats((const char *const[]){ __VA_ARGS__, NULL })
+#define REQUESTS	"simple_read", "direct", "deferred", "bounce"
+#define COMPLETED	"by_submitter", "by_last_bio", "by_worker", "by_ioend"
+#define REASONS		"punt_unwritten", "punt_cow", "punt_new", "punt_extend", "punt_sync", \
+			"punt_invalidate", "punt_error"
+
+/* CONFIG_IOMAP_DIO_STATS: each request counts as one, and is completed by one. C does not count. */
+CASE(dio_stats, "stats")
+{
+	const u32 many = ENG_DEPTH, len = many * 4096;
+	u8 *want = xalloc(len);
+	int fd = create("stats", O_DIRECT), bfd = xopen("stats", O_RDWR);
+	u64 n = strcmp(env.impl, "rust") ? 0 : many;
+	bool exact = (is_fs("ext4") || is_fs("xfs")) && !env.always_cow;
+	struct engine *e = eng_open(ENG_URING);
+
+	xfallocate(fd, 0, 0, len);
+	fill(want, len, 1);
+	/* Into unwritten blocks, then over them, then read. */
+	for (int i = 0; i < 3; i++) {
+		bool write = i < 2, convert = !i && exact;
+		u64 requests = STATS(REQUESTS), completed = STATS(COMPLETED), punted = STATS("by_worker");
+		u64 reasons = STATS(REASONS), unwritten = STATS("punt_unwritten");
+		const char *const kinds[] = {
+			"bounce", convert ? "deferred" : "direct", write ? NULL : "simple_read", NULL,
+		};
+		u64 kind = stats(kinds);
+
+		for (u32 k = 0; k < many; k++) {
+			struct req r = { .write = write, .fd = fd, .off = k * 4096, .len = 4096 };
+
+			eng_add(e, r, want + r.off);
+		}
+		CHECK_RUN(e);
+		requests = STATS(REQUESTS) - requests;
+		completed = STATS(COMPLETED) - completed;
+		punted = STATS("by_worker") - punted;
+		reasons = STATS(REASONS) - reasons;
+		unwritten = STATS("punt_unwritten") - unwritten;
+		kind = stats(kinds) - kind;
+		CHECK(requests == completed, "%llu requests, %llu are completed", requests, completed);
+		CHECK(exact ? requests == n : requests <= n, "%llu of %llu requests", requests, n);
+		CHECK(!exact || kind == n, "round %d: %llu of %llu requests have the variant", i, kind, n);
+		CHECK(reasons >= punted, "a worker completes %llu for %llu reasons", punted, reasons);
+		CHECK(!convert || unwritten == punted, "%llu are punted, of which %llu convert", punted, unwritten);
+	}
+	if (exact) {
+		u64 before = STATS("again_cache"), again = 0;
+
+		CHECK_BYTES(bfd, want, len, 0);
+		for (int tries = 0; tries < (n ? 1000 : 1) && !again; tries++) {
+			/* This one may block, and gets the time stamps up to date. */
+			write_all(fd, want + 4096, 4096, 4096);
+			CHECK(nowait_write(fd, want, 0) == -EAGAIN, "write to a cached page");
+			again = STATS("again_cache") - before;
+		}
+		CHECK(again == !!n, "%llu of %u are counted", again, !!n);
+	}
+	eng_close(e);
+	check_file("stats", want, len);
+}
+
 /* RWF_NOWAIT on a file system with lazytime: a time stamp that is due does not refuse a write. */
 CASE(nowait_times, "nowait-times")
 {

@@ -71,6 +71,7 @@ pub(crate) mod iomap {
     pub mod kiocb;
     pub mod ops;
     pub mod request;
+    pub mod stats;
     pub mod trace;
     pub mod worker;
 }
