@@ -6,7 +6,7 @@ SHELL := /bin/bash
 T := tools/testing/iomap
 FLAVOUR ?= x86-bench
 
-.PHONY: help vm bench profile count test fstests soak lint check matrix litmus fuzz mutants coverage apply unapply series root source kernel clean
+.PHONY: help vm bench deb profile count test fstests soak lint check matrix litmus fuzz mutants coverage apply unapply series root source kernel clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -24,6 +24,9 @@ vm: ## a root shell in a guest that cannot change your machine: both implementat
 
 # A shell is to see its dollars.
 vm: override export CMD := $(value CMD)
+
+deb: ## Debian packages of a kernel with both implementations, which begins with C (CONFIG=cloud, local, machine)
+	@$T/deb.sh
 
 bench: ## count the instructions of C and Rust side by side (DEVICE=/dev/X measures time on a disk of this machine)
 	@$T/bench.sh

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The switch between the two implementations of direct I/O: the functions that
- * file systems call, and /sys/kernel/iomap/dio_impl.
+ * file systems call, iomap_dio= on the command line, and /sys/kernel/iomap/dio_impl.
  */
 #include <linux/init.h>
 #include <linux/jump_label.h>
 #include <linux/kobject.h>
+#include <linux/printk.h>
 #include <linux/sysfs.h>
 #include "direct_io_glue.h"
 #include "direct_io_compare.h"
 
-static DEFINE_STATIC_KEY_FALSE(iomap_dio_use_c);
+static DEFINE_STATIC_KEY_MAYBE(CONFIG_IOMAP_DIO_DEFAULT_C, iomap_dio_use_c);
 
 /*
  * The implementation that began a request also completes it.  The switch may have
@@ -25,7 +26,7 @@ ssize_t iomap_dio_rw(struct kiocb *iocb, struct iov_iter *iter,
 		const struct iomap_ops *ops, const struct iomap_dio_ops *dops,
 		unsigned int dio_flags, void *private, size_t done_before)
 {
-	if (static_branch_unlikely(&iomap_dio_use_c))
+	if (static_branch_maybe(CONFIG_IOMAP_DIO_DEFAULT_C, &iomap_dio_use_c))
 		return c_iomap_dio_rw(iocb, iter, ops, dops, dio_flags,
 				private, done_before);
 	return rust_iomap_dio_rw(iocb, iter, ops, dops, dio_flags, private,
@@ -36,7 +37,7 @@ struct iomap_dio *__iomap_dio_rw(struct kiocb *iocb, struct iov_iter *iter,
 		const struct iomap_ops *ops, const struct iomap_dio_ops *dops,
 		unsigned int dio_flags, void *private, size_t done_before)
 {
-	if (static_branch_unlikely(&iomap_dio_use_c))
+	if (static_branch_maybe(CONFIG_IOMAP_DIO_DEFAULT_C, &iomap_dio_use_c))
 		return c___iomap_dio_rw(iocb, iter, ops, dops, dio_flags,
 				private, done_before);
 	return rust___iomap_dio_rw(iocb, iter, ops, dops, dio_flags, private,
@@ -46,7 +47,7 @@ struct iomap_dio *__iomap_dio_rw(struct kiocb *iocb, struct iov_iter *iter,
 ssize_t __iomap_dio_read_simple(struct kiocb *iocb, struct iov_iter *iter,
 		struct iomap_iter *iomi)
 {
-	if (static_branch_unlikely(&iomap_dio_use_c))
+	if (static_branch_maybe(CONFIG_IOMAP_DIO_DEFAULT_C, &iomap_dio_use_c))
 		return c___iomap_dio_read_simple(iocb, iter, iomi);
 	return rust___iomap_dio_read_simple(iocb, iter, iomi);
 }
@@ -88,17 +89,29 @@ void iomap_dio_choose(bool c)
 		static_branch_disable(&iomap_dio_use_c);
 }
 
+static int iomap_dio_choose_by_name(const char *name)
+{
+	bool c = sysfs_streq(name, "c");
+
+	if (!c && !sysfs_streq(name, "rust"))
+		return -EINVAL;
+	iomap_dio_choose(c);
+	return 0;
+}
+
 static ssize_t dio_impl_store(struct kobject *kobj, struct kobj_attribute *attr,
 		const char *buf, size_t count)
 {
-	if (sysfs_streq(buf, "c"))
-		iomap_dio_choose(true);
-	else if (sysfs_streq(buf, "rust"))
-		iomap_dio_choose(false);
-	else
-		return -EINVAL;
-	return count;
+	return iomap_dio_choose_by_name(buf) ?: count;
 }
+
+static int __init iomap_dio_setup(char *name)
+{
+	if (iomap_dio_choose_by_name(name))
+		pr_warn("iomap_dio=%s is neither c nor rust\n", name);
+	return 1;
+}
+__setup("iomap_dio=", iomap_dio_setup);
 
 static struct kobj_attribute dio_impl_attr = __ATTR_RW(dio_impl);
 
