@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Builds a kernel out of tree:  build.sh x86-bench|x86-kunit|um-test|um-kunit|um-cov [make targets]
 # The result is $CACHE/build/<flavour>/linux (x86: arch/x86/boot/bzImage), the log beside it in build.log.
-# NO_SYNC=1 leaves the tree as it is.
+# NO_SYNC=1 leaves the tree as it is. For deb.sh: IOMAP_BASE_CONFIG is the configuration that is changed,
+# IOMAP_LSMOD a list of the modules that are wanted of it.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail
@@ -23,6 +24,8 @@ um-kunit) arch=um fragments=(kunit-um kunit kunitconfig checkers) ;;
 x86-kunit) arch=x86_64 fragments=(x86 kunit-x86 kunit kunitconfig checkers) ;;
 # With a record of what the suites reach, for coverage.sh.
 um-cov) arch=um fragments=(kunit-um kunit kunitconfig checkers cov) ;;
+# Packages, see deb.sh.
+x86-deb) arch=x86_64 fragments=(deb) ;;
 # These are only compiled, see check.sh: Rust alone, Rust without our option, no Rust.
 check-rust) arch=um fragments=(check rust-dio) ;;
 check-off) arch=um fragments=(check rust-off) ;;
@@ -71,6 +74,8 @@ wanted()
 	for f in "${fragments[@]}"; do
 		sed -nE 's/^(# )?CONFIG_([A-Z0-9_]*).*/\2 &/p' "$IOMAP_DIR/configs/$f.config"
 	done | tac | awk '!seen[$1]++' | tac | cut -d' ' -f2-
+	# What it changes is a part of it as well.
+	[ -z "${IOMAP_BASE_CONFIG:-}" ] || echo "# changes: $(cat "$IOMAP_BASE_CONFIG" ${IOMAP_LSMOD:+"$IOMAP_LSMOD"} | sha256sum)"
 }
 
 fail()
@@ -92,8 +97,13 @@ wanted >"$out/.wanted.new"
 if ! cmp -s "$out/.wanted.new" "$out/.wanted" || [ ! -e "$out/.config" ]; then
 	say "configuring $flavour"
 	rm -f "$out/.wanted"
-	"${kmake[@]}" KCONFIG_ALLCONFIG="$build/$flavour/.wanted.new" allnoconfig \
-		>"$log" 2>&1 </dev/null || fail
+	if [ -z "${IOMAP_BASE_CONFIG:-}" ]; then
+		"${kmake[@]}" KCONFIG_ALLCONFIG="$build/$flavour/.wanted.new" allnoconfig
+	else
+		cp "$IOMAP_BASE_CONFIG" "$out/.config" && "${kmake[@]}" olddefconfig &&
+			{ [ -z "${IOMAP_LSMOD:-}" ] || "${kmake[@]}" LSMOD="/cache/${IOMAP_LSMOD#"$CACHE"/}" localmodconfig; } &&
+			cat "$out/.wanted.new" >>"$out/.config" && "${kmake[@]}" olddefconfig
+	fi >"$log" 2>&1 </dev/null || fail
 	while read -r line; do
 		case $line in
 		CONFIG_*) grep -qxF "$line" "$out/.config" || too_early "$(sed 's/CONFIG_//; s/=.*//' <<<"$line")" ||

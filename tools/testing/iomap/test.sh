@@ -9,6 +9,7 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
 ! is_on "${CENSUS:-}" || exec "$IOMAP_DIR/census.sh"
+! is_on "${DEB:-}" || exec "$IOMAP_DIR/deb_test.sh"
 case ${MACHINE:-uml} in
 uml) ;;
 qemu) exec "$IOMAP_DIR/qemu.sh" ;;
