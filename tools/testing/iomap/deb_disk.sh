@@ -22,14 +22,16 @@ linux /boot/$kernel root=UUID=$root ro console=ttyS0
 initrd /boot/initrd.img-${kernel#vmlinuz-}
 boot
 END
-printf 'search --no-floppy --fs-uuid --set=root %s\nconfigfile /boot/grub/grub.cfg\n' "$root" >tree/tmp/early.cfg
+printf 'insmod part_gpt\ninsmod ext2\nsearch --no-floppy --fs-uuid --set=root %s\nconfigfile ($root)/boot/grub/grub.cfg\n' "$root" >tree/tmp/early.cfg
 chroot tree grub-mkstandalone -O x86_64-efi -o /tmp/BOOTX64.EFI boot/grub/grub.cfg=/tmp/early.cfg
 
 truncate -s 5G disk
 printf 'label: gpt\nsize=128MiB, type=uefi\ntype=linux\n' | sfdisk -q disk
-mformat -i disk@@1M -T $((128 * 2048)) -F -v ESP ::
+mkfs.vfat -F 32 -s 1 -n ESP --offset=2048 disk $((128 * 1024)) >/dev/null
 mmd -i disk@@1M ::/EFI ::/EFI/BOOT
 mcopy -i disk@@1M tree/tmp/BOOTX64.EFI ::/EFI/BOOT/
 rm tree/tmp/*
 mke2fs -q -t ext4 -U "$root" -d tree -E offset=$((129 * 1024 * 1024)) disk $(((5 * 1024 - 130) * 1024))k
+# For who looks whether KVM works
+install -D tree/boot/$kernel kernel/arch/x86/boot/bzImage
 rm -rf tree

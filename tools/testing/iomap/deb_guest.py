@@ -46,7 +46,7 @@ class Guest:
              "-drive", f"if=pflash,format=raw,readonly=on,file={FIRMWARE}",
              "-drive", f"if=pflash,format=raw,file={run}/vars.fd",
              "-drive", f"if=virtio,format=raw,cache=unsafe,file={run}/disk",
-             "-virtfs", f"local,path={run}/files,mount_tag=files,security_model=none,readonly=on"],
+             "-drive", f"if=virtio,format=raw,readonly=on,file={run}/files.disk"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.console)
         assert self.qemu.stdin and self.qemu.stdout
         self.to, self.of = self.qemu.stdin, self.qemu.stdout
@@ -88,7 +88,7 @@ class Guest:
         for n in range(0, len(text), 512):
             self.send(f"printf %s {text[n:n + 512]} >>/run/script")
         self.send("base64 -d /run/script >/run/script.sh; echo beg''in; "
-                  "bash -euo pipefail /run/script.sh 2>&1; echo \"en''d $?\"")
+                  "bash -euo pipefail /run/script.sh 2>&1; echo en''d $?")
         self.expect(rb"begin\r?\n", 60, script)
         found = self.expect(rb"(?s)(.*?)end (\d+)\r?\n", seconds, script)
         said = found[1].decode(errors="replace").replace("\r", "")
@@ -135,7 +135,7 @@ class Test:
                        "grub-install --target=x86_64-efi --removable --no-nvram && update-grub")
         self.guest.restart("true", "Debian by its own GRUB")
         self.old = self.guest.run("uname -r").strip()
-        self.guest.run("mount -t 9p -o trans=virtio,version=9p2000.L files /mnt/files; cp /mnt/files/* /root/")
+        self.guest.run("mount -o ro /dev/vdb /mnt/files; cp /mnt/files/*.deb /mnt/files/census /root/")
 
     def default(self) -> None:
         """The old kernel is the one that is booted."""
