@@ -58,7 +58,7 @@ impl BlockDevice {
     /// The position and the size of each bio must be multiples of it.
     #[doc(alias = "bdev_logical_block_size")]
     #[inline]
-    pub fn logical_block_size(&self) -> u32 {
+    pub(crate) fn logical_block_size(&self) -> u32 {
         self.limits().logical_block_size
     }
 
@@ -67,7 +67,7 @@ impl BlockDevice {
     /// An address is aligned if it has no bit of the mask.
     #[doc(alias = "bdev_dma_alignment")]
     #[inline]
-    pub fn dma_alignment_mask(&self) -> u32 {
+    pub(crate) fn dma_alignment_mask(&self) -> u32 {
         self.limits().dma_alignment
     }
 
@@ -107,7 +107,7 @@ impl BlockDevice {
     ///
     /// Zero for a device without an integrity profile.
     #[doc(alias = "max_integrity_io_size")]
-    pub fn max_integrity_bytes(&self) -> usize {
+    pub(crate) fn max_integrity_bytes(&self) -> usize {
         let mut limits = self.limits();
         match limits.integrity.metadata_size {
             0 => 0,

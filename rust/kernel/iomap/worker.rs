@@ -357,15 +357,15 @@ unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
 #[doc(alias("work_func_t", "llist_del_all"))]
 unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_struct) {
     // SAFETY: The request is on the list, which nobody else takes. Each request there was added with a
-    // link to the one before.
-    let (mut batch, inode) = unsafe {
+    // link to the one before. A worker is in process context.
+    let (mut batch, inode, ctx) = unsafe {
         let head = crate::container_of!(Opaque::cast_from(work), Head<T>, work);
         let left = &(*head).left;
         let inode = left.0.inode();
         let list: *const Llist = inode.dio_done_list().cast();
         // INVARIANT: They are ours from now on.
         let batch = Batch::<T>::new((*list).del_all().cast(), head);
-        (batch, inode.as_raw())
+        (batch, inode.as_raw(), MaySleep::assume())
     };
     // The leader is the last one. If it is the first one as well, it is alone.
     if !ptr::eq(batch.first, batch.running) {
@@ -375,8 +375,7 @@ unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_st
         }
         batch = own;
     }
-    // SAFETY: A worker is in process context.
-    T::complete_work(batch, unsafe { MaySleep::assume() });
+    T::complete_work(batch, ctx);
 }
 
 /// Completes the request of `work`, and those behind it.
