@@ -13,8 +13,8 @@
 {
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
-# What bindeb-pkg calls, and what compresses a kernel. It goes into the toolchain root when first needed, and not with file "pins", so that
-# nobody else waits for it.
+# What bindeb-pkg calls, and what compresses a kernel. It goes into the toolchain root when first needed, and not
+# with file "pins", so that nobody else waits for it.
 packages=(debhelper dpkg-dev lz4 openssl rsync zstd)
 need_root "$@"
 
