@@ -33,5 +33,5 @@ mcopy -i disk@@1M tree/tmp/BOOTX64.EFI ::/EFI/BOOT/
 rm tree/tmp/*
 mke2fs -q -t ext4 -U "$root" -d tree -E offset=$((129 * 1024 * 1024)) disk $(((5 * 1024 - 130) * 1024))k
 # For who looks whether KVM works
-install -D tree/boot/$kernel kernel/arch/x86/boot/bzImage
+install -D "tree/boot/$kernel" kernel/arch/x86/boot/bzImage
 rm -rf tree
