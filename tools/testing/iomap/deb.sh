@@ -38,7 +38,7 @@ trap stop INT TERM HUP
 out=$CACHE/deb log=$CACHE/deb.log
 mkdir -p "$out"
 free=$(df --output=avail -BG "$CACHE" | tail -n 1 | tr -dc 0-9)
-[ "$free" -ge 12 ] || die "$CACHE has ${free} GiB of free space, and the packages take up to 12"
+[ "$free" -ge 8 ] || die "$CACHE has ${free} GiB of free space, and building takes 2 to 8"
 if [ "$(cat "$ROOT/.deb" 2>/dev/null)" != "${packages[*]}" ]; then
 	say "installing in the toolchain root what makes packages, log in $log"
 	in_root sh -euc 'export DEBIAN_FRONTEND=noninteractive
