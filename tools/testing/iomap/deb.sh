@@ -13,9 +13,6 @@
 {
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
-# What bindeb-pkg calls, and what compresses a kernel. It goes into the toolchain root when first needed, and not
-# with file "pins", so that nobody else waits for it.
-packages=(debhelper dpkg-dev lz4 openssl rsync zstd)
 need_root "$@"
 
 CONFIG=${CONFIG:-cloud}
@@ -39,15 +36,8 @@ out=$CACHE/deb log=$CACHE/deb.log
 mkdir -p "$out"
 free=$(df --output=avail -BG "$CACHE" | tail -n 1 | tr -dc 0-9)
 [ "$free" -ge 8 ] || die "$CACHE has ${free} GiB of free space, and building takes 2 to 8"
-if [ "$(cat "$ROOT/.deb" 2>/dev/null)" != "${packages[*]}" ]; then
-	say "installing in the toolchain root what makes packages, log in $log"
-	in_root sh -euc 'export DEBIAN_FRONTEND=noninteractive
-		set -- -qq -y -o APT::Sandbox::User=root "$@"
-		apt-get -qq -o APT::Sandbox::User=root update && apt-get install --no-install-recommends "$@"' \
-		sh "${packages[@]}" >"$log" 2>&1 </dev/null ||
-		die "the packages could not be installed: $(grep -m 1 '^E: ' "$log"); see $log"
-	"${NAMESPACE[@]}" sh -c 'echo "$2" >"$1"' sh "$ROOT/.deb" "${packages[*]}"
-fi
+# What bindeb-pkg calls, and what compresses a kernel.
+need_packages deb "$log" "makes packages" debhelper dpkg-dev lz4 openssl rsync zstd
 if [ -n "$debian" ]; then
 	config=$out/$debian
 	if [ ! -e "$config" ]; then

@@ -8,6 +8,7 @@ root=6f6d6170-6469-4f2d-9275-737400000001
 kernel=$(cd tree/boot && echo vmlinuz-*)
 
 echo debian >tree/etc/hostname
+echo 127.0.0.1 localhost debian >tree/etc/hosts
 printf 'UUID=%s / ext4 defaults 0 1\nLABEL=ESP /boot/efi vfat defaults 0 1\n' "$root" >tree/etc/fstab
 mkdir -p tree/boot/efi tree/boot/grub tree/etc/systemd/system/serial-getty@ttyS0.service.d
 passwd --root "$PWD/tree" --delete root

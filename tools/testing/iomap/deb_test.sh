@@ -18,16 +18,7 @@ trap stop INT TERM HUP
 need_tool mmdebstrap mmdebstrap
 here=$CACHE/debian log=$CACHE/debian.log
 # The firmware, and what makes a disk of a tree.
-packages=(fdisk mtools dosfstools ovmf)
-if [ "$(cat "$ROOT/.debian" 2>/dev/null)" != "${packages[*]}" ]; then
-	say "installing in the toolchain root what makes a disk, log in $log"
-	in_root sh -euc 'export DEBIAN_FRONTEND=noninteractive
-		set -- -qq -y -o APT::Sandbox::User=root "$@"
-		apt-get -qq -o APT::Sandbox::User=root update && apt-get install --no-install-recommends "$@"' \
-		sh "${packages[@]}" >"$log" 2>&1 </dev/null ||
-		die "the packages could not be installed: $(grep -m 1 '^E: ' "$log"); see $log"
-	"${NAMESPACE[@]}" sh -c 'echo "$2" >"$1"' sh "$ROOT/.debian" "${packages[*]}"
-fi
+need_packages debian "$log" "makes a disk" dosfstools fdisk mtools ovmf
 stamp=$(cat "$IOMAP_DIR"/pins "$IOMAP_DIR"/deb_{test,disk}.sh | sha256sum | cut -d' ' -f1)-$EUID
 if [ "$(cat "$here/.stamp" 2>/dev/null)" != "$stamp" ]; then
 	say "installing Debian $DEBIAN_SUITE in a tree: about 3 minutes, log in $log"

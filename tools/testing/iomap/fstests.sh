@@ -14,8 +14,7 @@
 {
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/guest.sh"
-# What it is built with, and what its tests call. It goes into the toolchain root when first needed, and not with
-# file "pins", so that nobody else waits for it.
+# What it is built with, and what its tests call.
 packages=(acl attr autoconf automake bc dbench gawk hostname keyutils libacl1-dev libattr1-dev libaio-dev
 	libblkid-dev libcap-dev libcap2-bin libgdbm-compat-dev libgdbm-dev libtool libtool-bin liburing-dev lvm2
 	pkgconf psmisc quota sqlite3 uuid-dev uuid-runtime xfsdump "xfslibs-dev/$DEBIAN_NEXT")
@@ -36,17 +35,9 @@ lock fstests
 trap stop INT TERM HUP
 log=$CACHE/fstests/build.log copy=$CACHE/fstests/suite
 mkdir -p "$CACHE/fstests"
-if [ "$(cat "$ROOT/.fstests" 2>/dev/null)" != "${packages[*]}" ]; then
-	say "installing in the toolchain root what fstests needs, log in $log"
-	in_root sh -euc 'export DEBIAN_FRONTEND=noninteractive
-		set -- -qq -y -o APT::Sandbox::User=root "$@"
-		apt-get -qq -o APT::Sandbox::User=root update && apt-get install --no-install-recommends "$@"
-		for user in fsgqa fsgqa2 123456-fsgqa; do
-			id $user || useradd --create-home $user
-		done' sh "${packages[@]}" >"$log" 2>&1 </dev/null ||
-		die "the packages of fstests could not be installed: $(grep -m 1 '^E: ' "$log"); see $log"
-	"${NAMESPACE[@]}" sh -c 'echo "$2" >"$1"' sh "$ROOT/.fstests" "${packages[*]}"
-fi
+need_packages fstests "$log" "fstests needs" "${packages[@]}"
+in_root sh -euc 'for user; do id "$user" || useradd --create-home "$user"; done' sh fsgqa fsgqa2 123456-fsgqa \
+	>"$log" 2>&1 </dev/null || die "fstests has no users: $(tail -n 1 "$log"); see $log"
 
 # What is in it, without times and owners.
 files=(tar -C "$suite" --exclude=./.git --exclude=./results --sort=name --mtime=@0 --owner=0 --group=0 -cf - .)

@@ -4,6 +4,8 @@
 #
 #   need_root "$@"       settle how we become root (may re-run the script under sudo)
 #   in_root COMMAND...   run a command inside the toolchain root
+#   need_packages NAME LOG WHAT PACKAGE...
+#                        has these packages in there
 #
 # In the root the checkout is /project and the cache is /cache. With IN_ROOT_HOST=1 the files of this
 # machine are below /host.
@@ -93,4 +95,21 @@ in_root()
 {
 	in_root_words
 	"${IN_ROOT[@]}" "$@"
+}
+
+# For what few commands need. It is installed when first needed, and not with file "pins", so that nobody else waits
+# for it. The packages are remembered by NAME.
+need_packages()
+{
+	local stamp=$ROOT/.$1 log=$2 what=$3
+
+	shift 3
+	[ "$(cat "$stamp" 2>/dev/null)" != "$*" ] || return 0
+	say "installing in the toolchain root what $what, log in $log"
+	in_root sh -euc 'export DEBIAN_FRONTEND=noninteractive
+		set -- -qq -y -o APT::Sandbox::User=root "$@"
+		apt-get -qq -o APT::Sandbox::User=root update && apt-get install --no-install-recommends "$@"' \
+		sh "$@" >"$log" 2>&1 </dev/null ||
+		die "the packages could not be installed: $(grep -m 1 '^E: ' "$log"); see $log"
+	"${NAMESPACE[@]}" sh -c 'echo "$2" >"$1"' sh "$stamp" "$*"
 }

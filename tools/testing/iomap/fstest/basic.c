@@ -786,6 +786,26 @@ CASE(dio_stats, "stats")
 		CHECK(reasons >= punted, "a worker completes %llu for %llu reasons", punted, reasons);
 		CHECK(!convert || unwritten == punted, "%llu are punted, of which %llu convert", punted, unwritten);
 	}
+	/* Neighbours, of which a worker sooner or later finds several. */
+	for (int tries = 0; tries < 100 && exact && n; tries++) {
+		u64 runs = STATS("merged_runs"), merged = STATS("merged_writes"), worker = STATS("worker_runs");
+		u64 punted = STATS("by_worker");
+
+		xfallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, len);
+		xfallocate(fd, 0, 0, len);
+		for (u32 k = 0; k < many; k++)
+			eng_add(e, (struct req){ .write = true, .fd = fd, .off = k * 4096, .len = 4096 }, want + k * 4096);
+		CHECK_RUN(e);
+		runs = STATS("merged_runs") - runs;
+		merged = STATS("merged_writes") - merged;
+		worker = STATS("worker_runs") - worker;
+		punted = STATS("by_worker") - punted;
+		CHECK(worker <= punted && merged <= punted && merged >= 2 * runs,
+		      "%llu by a worker in %llu runs, %llu of them merged in %llu", punted, worker, merged, runs);
+		if (runs)
+			break;
+		CHECK(tries < 99, "nothing is merged");
+	}
 	if (exact) {
 		u64 before = STATS("again_cache"), again = 0;
 
