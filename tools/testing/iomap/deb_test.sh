@@ -48,7 +48,9 @@ in_root_words
 "${IN_ROOT[@]}" python3 -B /project/tools/testing/iomap/deb_guest.py --run /cache/run/deb --accel "$accel" \
 	--readme /project/README.md >"$run/unit" 2>"$run/progress" </dev/null &
 guest_pid=$!
-watch_child "Debian" "$run/progress" || :
+# It may have ended without saying what failed.
+watch_child "Debian" "$run/progress" || grep -q '^FAIL ' "$run/unit" ||
+	echo "FAIL deb: deb_guest.py ended before it was done, at: $(tail -n 1 "$run/progress")" >>"$run/unit"
 guest_pid=
 rm -rf "$run"/{disk,files,files.disk}
 report_tests deb "--machine=$pc"
