@@ -18,9 +18,9 @@
 //!
 //! # Walking over mappings
 //!
-//! File systems know an iterator by its address, so it does not leave the closure that runs with it.
-//! Each mapping is asked for with the result of the work on the one before, which the file system
-//! gets to know in this way.
+//! File systems know an iterator by its address, so it does not leave the closure that runs with
+//! it. Each mapping is asked for with the result of the work on the one before, which the file
+//! system gets to know in this way.
 //!
 //! ```no_run
 //! use kernel::{
@@ -61,8 +61,8 @@
 //!    [`bio_set::BioSet`].
 //! 4. Otherwise begin a [`request::Submitter`], and walk. For each mapping with blocks make a
 //!    [`bio::Template`], which builds and submits the bios. At the end, seal the request or wait.
-//! 5. Complete the [`request::Unique`] in the order that [`kiocb`] describes. If the submission does
-//!    not get one, the last bio does ([`request::Operations`]).
+//! 5. Complete the [`request::Unique`] in the order that [`kiocb`] describes. If the submission
+//!    does not get one, the last bio does ([`request::Operations`]).
 //!
 //! A function that may sleep takes a [`MaySleep`], or a value that was made with one. Completion
 //! chooses by that: what may run where a bio ends, perhaps in an interrupt, has none.

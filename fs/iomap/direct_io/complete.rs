@@ -4,10 +4,10 @@
 //!
 //! A bio may end in any context. When all bios of an asynchronous request have ended,
 //! [`Operations::done`] completes it at once or leaves it to a work queue, which runs
-//! [`CompleteWork::complete_work`]. The submitter completes what it waited for with [`answer`]. All of
-//! them call [`end`] and then [`Ended::flush_and_complete`], which are the steps of
-//! `iomap_dio_complete()` in their order. A worker that has many requests flushes for several of them
-//! in between.
+//! [`CompleteWork::complete_work`]. The submitter completes what it waited for with [`answer`]. All
+//! of them call [`end`] and then [`Ended::flush_and_complete`], which are the steps of
+//! `iomap_dio_complete()` in their order. A worker that has many requests flushes for several of
+//! them in between.
 
 #![forbid(unsafe_code)]
 
@@ -102,8 +102,7 @@ impl Operations for Dio {
         request.punt();
     }
 
-    /// Completes the request at once, unless that could wait for this worker: writeback of cached pages
-    /// may.
+    /// Completes the request at once, unless that could wait for this worker, as writeback may.
     fn done_at_ioend(mut request: Unique<Self>, ctx: MaySleep) {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
@@ -288,8 +287,8 @@ fn complete_simple(
 
 /// Ends a request (`iomap_dio_complete()` up to `inode_dio_end()`).
 ///
-/// `result` is the first error of its bios or of its submission. `told` says what has happened to the
-/// caller's pages, and whether a worker for ioends has ended the last bio.
+/// `result` is the first error of its bios or of its submission. `told` says what has happened to
+/// the caller's pages, and whether a worker for ioends has ended the last bio.
 #[doc(alias = "iomap_dio_complete")]
 #[inline(always)]
 fn end(
@@ -302,8 +301,8 @@ fn end(
     count(dio, result, &by);
     let (ctx, invalidate) = (by.ctx(), matches!(by, By::Submitter(_) | By::Worker(_)));
     if !matches!(by, By::Submitter(_)) {
-        // The bio is freed. A poller that has read its address already finds a bio there (the slab is
-        // `SLAB_TYPESAFE_BY_RCU`); clear the address for later pollers.
+        // The bio is freed. A poller that has read its address already finds a bio there (the slab
+        // is `SLAB_TYPESAFE_BY_RCU`); clear the address for later pollers.
         iocb.clear_polled_bio();
     }
     let (pos, size, write) = (iocb.ki_pos(), dio.size, dio.is_write());
@@ -339,9 +338,9 @@ fn end(
             let inode = iocb.inode();
             inode.report_io_error(write, pos, size as u64, error, ctx);
         }
-        // Only now: a buffered read before the conversion would fill the page cache with zeroes. Best
-        // effort: if the caller's memory is a mapping of the same file, its pages may be cached
-        // again. A failure to drop a page does not fail the write.
+        // Only now: a buffered read before the conversion would fill the page cache with zeroes.
+        // Best effort: if the caller's memory is a mapping of the same file, its pages may be
+        // cached again. A failure to drop a page does not fail the write.
         if write && error == 0 && size > 0 && invalidate {
             iocb.invalidate_written(size as usize, ctx);
         }
@@ -430,7 +429,7 @@ impl Ended {
         self.iocb.ki_pos().wrapping_sub(self.ret as i64)
     }
 
-    /// Whether one flush can do for `before` and for this. It writes back what is cached in between.
+    /// Whether one flush can do for `before` and for this. It writes back the pages in between.
     fn shares_flush_with(&self, before: &Self) -> bool {
         let gap = self.start().wrapping_sub(before.iocb.ki_pos());
         (gap == 0 || gap > 0 && !self.iocb.has_any_cached_page())

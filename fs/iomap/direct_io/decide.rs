@@ -114,8 +114,8 @@ impl CompWork {
 /// through (`REQ_FUA`).
 ///
 /// `through` says that the data has to be stable, and that every bio so far was written through.
-/// `dirty` says that metadata must be stable before the data counts as stable. `device` tells whether
-/// a write with `REQ_FUA` reaches the media. It is called only if the answer matters.
+/// `dirty` says that metadata must be stable before the data counts as stable. `device` tells
+/// whether a write with `REQ_FUA` reaches the media. It is called only if the answer matters.
 #[inline(always)]
 pub(crate) fn writes_through(
     work: CompWork,
@@ -212,8 +212,8 @@ pub(crate) enum IterEndAction {
     Fail,
 }
 
-/// Decides what the end of the iteration means for the request. `partial` says that the caller takes
-/// a short result.
+/// Decides what the end of the iteration means for the request. `partial` says that the caller
+/// takes a short result.
 ///
 /// `size` bytes were submitted before. A caller that falls back to the page cache needs the result
 /// now. So does a caller that faults its memory in and continues, unless it must not block: that

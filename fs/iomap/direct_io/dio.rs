@@ -203,7 +203,8 @@ impl Dio {
 
     /// Adds completion work.
     ///
-    /// A simple read has no place for it: what it has to do in process context is to report an error.
+    /// A simple read has no place for it: all it may have to do in process context is to report an
+    /// error.
     #[inline]
     pub(crate) fn add_work(&mut self, more: CompWork) {
         match &mut self.kind {

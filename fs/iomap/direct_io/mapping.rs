@@ -104,7 +104,7 @@ fn without_bios(bios: &mut Submitter<'_, Dio>, place: &Place, ctx: MaySleep) -> 
     Ok(copied)
 }
 
-/// Builds and submits the bios for a mapping with blocks. Returns the number of bytes they transfer.
+/// Builds and submits the bios for a mapping with blocks. Returns how many bytes they transfer.
 #[inline(always)]
 fn blocks(
     bios: &mut Submitter<'_, Dio>,

@@ -69,8 +69,8 @@ fn needs_more(extent: Extent<'_>) -> bool {
 
 /// Submits all of a request as one bio, if the mapping at `place` and the memory allow that.
 ///
-/// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`. With it comes
-/// `EAGAIN` if the request must not block and would wait for memory here.
+/// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`. With it
+/// comes `EAGAIN` if the request must not block and would wait for memory here.
 #[inline(always)]
 pub(super) fn start<'m>(
     iocb: BusyIocb<DioOps>,

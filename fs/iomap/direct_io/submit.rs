@@ -90,8 +90,8 @@ fn begin_flags(dio: &Dio, iocb: &Iocb) -> BeginFlags {
         .with_if(flags.has(IocbFlags::ATOMIC), BeginFlags::ATOMIC)
 }
 
-/// The bytes of a read up to the end of the file if it has passed that. The memory is moved to there
-/// before the request is answered, as callers such as splice rely on this.
+/// The bytes of a read up to the end of the file if it has passed that. The memory is moved to
+/// there before the request is answered, as callers such as splice rely on this.
 #[inline(always)]
 fn has_passed_end(dio: &Dio, iocb: &Iocb, end: i64) -> Option<usize> {
     // CAST: A read begins before the end of the file.

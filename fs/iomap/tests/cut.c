@@ -333,7 +333,8 @@ static const struct need *look_at_set(struct state *st, u64 stable, u64 set, uns
 	return n;
 }
 
-static const struct need *look_at_sets(struct state *st, u64 stable, u64 maybe, unsigned long *states)
+static const struct need *look_at_sets(struct state *st, u64 stable, u64 maybe,
+				       unsigned long *states)
 {
 	const struct need *n = NULL;
 	u64 set = 0;

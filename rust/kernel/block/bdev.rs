@@ -47,8 +47,8 @@ impl BlockDevice {
     /// The limits, as they are now.
     #[inline(always)]
     fn limits(&self) -> bindings::queue_limits {
-        // SAFETY: By the invariants the device and its queue are valid. C reads the fields without a lock
-        // as well.
+        // SAFETY: By the invariants the device and its queue are valid. C reads the fields without
+        // a lock as well.
         unsafe { (*(*self.as_raw()).bd_queue).limits }
     }
 

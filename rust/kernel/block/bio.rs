@@ -86,12 +86,12 @@ impl Pages {
     }
 }
 
-/// The memory that a bio transfers to or from. It determines how the bio is filled, and what its end
-/// releases.
+/// The memory that a bio transfers to or from. It determines how the bio is filled, and what its
+/// end releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Buffers {
-    /// The caller's memory itself. User pages are pinned, so that they stay in place while the device
-    /// accesses them; the caller keeps kernel pages in place itself.
+    /// The caller's memory itself. User pages are pinned, so that they stay in place while the
+    /// device accesses them; the caller keeps kernel pages in place itself.
     ZeroCopy(Pages),
     /// Bounce buffers: copies of the caller's memory, or room for data that is copied to it later.
     #[doc(alias = "IOMAP_DIO_BOUNCE")]
@@ -220,7 +220,7 @@ impl Bio {
         self.fields().bi_ioprio = ioprio;
     }
 
-    /// Sets the lifetime hint (`bi_write_hint`) to that of the file, which `fcntl(F_SET_RW_HINT)` sets.
+    /// Sets the lifetime hint (`bi_write_hint`) to that of the file (`fcntl(F_SET_RW_HINT)`).
     #[doc(alias = "bi_write_hint")]
     #[inline]
     pub(crate) fn set_write_hint(&mut self, inode: &Inode) {
@@ -238,8 +238,8 @@ impl Bio {
     #[inline]
     pub(crate) fn set_crypt_ctx(&mut self, inode: &Inode, pos: i64, _ctx: MaySleep) {
         #[cfg(CONFIG_FS_ENCRYPTION_INLINE_CRYPT)]
-        // SAFETY: The bio and the inode are valid, and the context may sleep. Whether a file is encrypted
-        // does not change while it is open.
+        // SAFETY: The bio and the inode are valid, and the context may sleep. Whether a file is
+        // encrypted does not change while it is open.
         unsafe {
             // One context is as many as a bio frees. For most files there is nothing to call.
             let is_encrypted = (*inode.as_raw()).i_flags & bindings::S_ENCRYPTED != 0;
@@ -270,8 +270,8 @@ impl Bio {
     /// (`bio_alloc_bioset()`).
     ///
     /// With `GFP_KERNEL` this waits for memory: when there is none, for the reserve of `set`, which
-    /// other bios are given back to. A task must therefore submit a bio before it allocates the next.
-    /// It fails then only if `set` was made without segments.
+    /// other bios are given back to. A task must therefore submit a bio before it allocates the
+    /// next. It fails then only if `set` was made without segments.
     ///
     /// # Safety
     ///
@@ -327,8 +327,8 @@ impl Bio {
     /// `memory` does not move on: an advance costs more than the rest, and nobody looks at the
     /// iterator of a request in flight.
     ///
-    /// Fails with `ENOTBLK` if that is not `len` bytes, and with `EINVAL` if the memory is of another
-    /// kind, or not aligned as the device needs it. The bio is put then.
+    /// Fails with `ENOTBLK` if that is not `len` bytes, and with `EINVAL` if the memory is of
+    /// another kind, or not aligned as the device needs it. The bio is put then.
     #[doc(alias = "bio_iov_iter_set")]
     #[inline(always)]
     pub(crate) fn borrow(
@@ -344,8 +344,8 @@ impl Bio {
         if !memory.is_bvec_aligned(bdev.dma_alignment_mask()) {
             return Err(EINVAL);
         }
-        // SAFETY: By the invariants nobody else uses the bio, and the iterator is valid. It is a bvec
-        // iterator, so this succeeds.
+        // SAFETY: By the invariants nobody else uses the bio, and the iterator is valid. It is a
+        // bvec iterator, so this succeeds.
         unsafe { bindings::bio_iov_iter_set(self.as_raw(), memory.as_raw()) };
         Ok(self.filled(false))
     }
@@ -414,8 +414,8 @@ impl Bio {
     }
 }
 
-/// The largest page of zeroes that the kernel has (`largest_zero_folio()`), and its size in bytes. It is
-/// never freed.
+/// The largest page of zeroes that the kernel has (`largest_zero_folio()`), and its size in bytes.
+/// It is never freed.
 #[doc(alias = "largest_zero_folio")]
 fn zero_folio() -> (*mut bindings::folio, usize) {
     // SAFETY: The folio of zeroes is there since boot.
@@ -535,14 +535,14 @@ impl Filled {
     }
 }
 
-/// Lets the submission of a bio fail with `EAGAIN` where it would wait for the device (`REQ_NOWAIT`),
-/// if nothing of the transfer is done then.
+/// Lets the submission of a bio fail with `EAGAIN` where it would wait for the device
+/// (`REQ_NOWAIT`), if nothing of the transfer is done then.
 ///
-/// Otherwise it waits: if the device cannot say that it would wait; if the block layer has to split the
-/// bio, which it refuses to do for one that must not wait; if a write goes to a driver of bios, such as
-/// device mapper, which may split it and have a part of it written when another fails; if a write may be
-/// submitted as encrypted copies; and if the device is zoned: it leaves such writes to a worker, and
-/// zonefs takes each error for one of the zone.
+/// Otherwise it waits: if the device cannot say that it would wait; if the block layer has to split
+/// the bio, which it refuses to do for one that must not wait; if a write goes to a driver of bios,
+/// such as device mapper, which may split it and have a part of it written when another fails; if a
+/// write may be submitted as encrypted copies; and if the device is zoned: it leaves such writes to
+/// a worker, and zonefs takes each error for one of the zone.
 ///
 /// # Safety
 ///
@@ -551,8 +551,8 @@ impl Filled {
 #[inline(never)]
 pub(crate) unsafe fn set_nowait(bio: *mut bindings::bio) {
     const FEATURES: u32 = bindings::BLK_FEAT_NOWAIT | bindings::BLK_FEAT_ZONED;
-    // SAFETY: Required of the caller. The device and its queue are valid as long as the bio, and C reads
-    // the limits without a lock as well.
+    // SAFETY: Required of the caller. The device and its queue are valid as long as the bio, and C
+    // reads the limits without a lock as well.
     unsafe {
         let queue = (*(*bio).bi_bdev).bd_queue;
         if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 {
@@ -640,8 +640,8 @@ unsafe fn is_within_limits(bio: *mut bindings::bio, limits: *const bindings::que
     }
 }
 
-/// Marks a bio as polled (`bio_set_polled()`), unless the block layer will submit an encrypted copy in
-/// its place, which no poller could find: the device cannot encrypt. Returns whether it did.
+/// Marks a bio as polled (`bio_set_polled()`), unless the block layer will submit an encrypted copy
+/// in its place, which no poller could find: the device cannot encrypt. Returns whether it did.
 ///
 /// A polled bio raises no interrupt: it ends only when somebody polls for it.
 ///

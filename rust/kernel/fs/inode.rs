@@ -80,9 +80,9 @@ impl Inode {
     /// The work queue of the super block for completions of direct I/O, if there is one yet
     /// (`s_dio_done_wq`).
     ///
-    /// It is separate from the system's queues, because memory reclaim may wait for a completion. Its
-    /// workers are in process context and may sleep. Once there is one it stays until the last file
-    /// of the super block is closed.
+    /// It is separate from the system's queues, because memory reclaim may wait for a completion.
+    /// Its workers are in process context and may sleep. Once there is one it stays until the last
+    /// file of the super block is closed.
     #[doc(alias = "s_dio_done_wq")]
     #[inline]
     pub(crate) fn dio_done_wq(&self) -> Option<&Queue> {
@@ -96,8 +96,8 @@ impl Inode {
         }
     }
 
-    /// The list beside that queue for requests of this inode, and of others, that no worker has taken yet
-    /// (`s_dio_done_lists`), or NULL if the super block has none.
+    /// The list beside that queue for requests of this inode, and of others, that no worker has
+    /// taken yet (`s_dio_done_lists`), or NULL if the super block has none.
     ///
     /// It stays as long as the super block.
     #[doc(alias = "s_dio_done_lists")]

@@ -12,8 +12,8 @@
 //!
 //! 1. Check what a mapping covers ([`Extent::span`]), and make a [`Template`] for it. That holds
 //!    what the bios of a mapping have in common, and how far they are.
-//! 2. Submit a bio for the next bytes of the memory with [`Template::submit_next`], until nothing is
-//!    left. Each gets a reference to the request.
+//! 2. Submit a bio for the next bytes of the memory with [`Template::submit_next`], until nothing
+//!    is left. Each gets a reference to the request.
 //! 3. When a bio ends, [`end_io`] gives its pages back and drops the reference. The last one
 //!    completes the request.
 //!
@@ -150,15 +150,15 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         self.request
     }
 
-    /// Builds a bio for the next bytes of the memory, and submits it as a part of the request, which
-    /// will not be over before the bio has ended.
+    /// Builds a bio for the next bytes of the memory, and submits it as a part of the request,
+    /// which will not be over before the bio has ended.
     ///
-    /// The memory moves on by the size of the bio, which attaches integrity data if the mapping asks
-    /// for it. The file system may submit the bio instead, and it may end before this returns.
+    /// The memory moves on by the size of the bio, which attaches integrity data if the mapping
+    /// asks for it. The file system may submit the bio instead, and it may end before this returns.
     ///
-    /// Fails with `EFAULT` if the memory cannot be accessed, with `ENOMEM`, and with `EINVAL` if the
-    /// memory is not aligned as the device needs it. [`OpFlags::ATOMIC`] warns and fails with `EINVAL`
-    /// if the bio does not take all of the mapping.
+    /// Fails with `EFAULT` if the memory cannot be accessed, with `ENOMEM`, and with `EINVAL` if
+    /// the memory is not aligned as the device needs it. [`OpFlags::ATOMIC`] warns and fails with
+    /// `EINVAL` if the bio does not take all of the mapping.
     #[doc(alias("iomap_dio_bio_iter_one", "iomap_dio_submit_bio"))]
     #[inline]
     pub fn submit_next(&mut self) -> Result {
@@ -282,8 +282,8 @@ fn alloc(ops: DioOps, span: Span<'_>, vecs: u16, opf: u32, _ctx: MaySleep) -> Re
         Some(set) => set.as_ptr(),
         None => &raw mut bindings::fs_bio_set,
     };
-    // SAFETY: The bio set is that of the file system, which has a file open, or never destroyed. The
-    // context may sleep.
+    // SAFETY: The bio set is that of the file system, which has a file open, or never destroyed.
+    // The context may sleep.
     let bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, GFP_KERNEL, set) };
     bio.ok_or(ENOMEM)
 }
@@ -325,8 +325,8 @@ fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: F
         }
     }
     let raw = bio.into_raw();
-    // SAFETY: The bio is filled, and given up here; `end_io` takes the reference back from `bi_private`.
-    // The iterator is valid.
+    // SAFETY: The bio is filled, and given up here; `end_io` takes the reference back from
+    // `bi_private`. The iterator is valid.
     unsafe {
         (*raw).bi_private = bio_ref.into_raw();
         (*raw).bi_end_io = Some(end_io::<T>);
@@ -347,8 +347,8 @@ fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: F
 ///
 /// # Safety
 ///
-/// These functions must call [`end_io`] and [`ioend_end_io`] with this type, or no bio of such a request
-/// may be submitted.
+/// These functions must call [`end_io`] and [`ioend_end_io`] with this type, or no bio of such a
+/// request may be submitted.
 #[doc(alias("iomap_dio_bio_end_io", "iomap_finish_ioend_direct"))]
 pub unsafe trait Exported: Operations {}
 
@@ -370,8 +370,8 @@ unsafe fn end<T: Operations>(
     at_ioend: bool,
 ) -> Option<Unique<T>> {
     // SAFETY: `bi_private` holds the reference, and this is the one time that it is taken back. The
-    // bio is given back to us, and was filled in the way of the request. It is put before the request
-    // can be over.
+    // bio is given back to us, and was filled in the way of the request. It is put before the
+    // request can be over.
     let bio_ref = unsafe {
         let bio_ref = BioRef::<T>::from_raw((*bio).bi_private);
         if let Err(error) = result {

@@ -17,9 +17,10 @@
 //!
 //! C header: [`include/linux/bio.h`](srctree/include/linux/bio.h).
 //!
-//! Up to its submission an error leaves the caller everything it needs to serve the request in another
-//! way. Then [`Unsubmitted::submit`] is for a request that has nothing to do after that: the end of its
-//! bio needs no atomic operation. [`Unsubmitted::start`] leaves the submission a hold on the request.
+//! Up to its submission an error leaves the caller everything it needs to serve the request in
+//! another way. Then [`Unsubmitted::submit`] is for a request that has nothing to do after that:
+//! the end of its bio needs no atomic operation. [`Unsubmitted::start`] leaves the submission a
+//! hold on the request.
 
 use super::{
     handover::{
@@ -145,16 +146,17 @@ impl<T: Operations> BioSet<T> {
     /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`.
     ///
     /// The kiocb belongs to the bio from now on. If this fails, it comes back with the error; the
-    /// memory stays where `bio_iov_iter_get_pages()` leaves it. The memory of an asynchronous kiocb may
-    /// stay where it was if this succeeds: whoever answers the request moves it on
+    /// memory stays where `bio_iov_iter_get_pages()` leaves it. The memory of an asynchronous kiocb
+    /// may stay where it was if this succeeds: whoever answers the request moves it on
     /// ([`IovIter::advance`]).
     ///
     /// A request that must not block waits neither for memory nor, where that can tell, for the
     /// device: then its bio fails with `EAGAIN`.
     ///
     /// Fails with `ENOTBLK` if one bio may not take all of it, with `EAGAIN` if there is no memory
-    /// without waiting, with `EFAULT` if the caller's memory cannot be accessed, and with `EINVAL` if
-    /// that is not aligned as the device needs it, or if it is for the other direction than the mapping.
+    /// without waiting, with `EFAULT` if the caller's memory cannot be accessed, and with `EINVAL`
+    /// if that is not aligned as the device needs it, or if it is for the other direction than the
+    /// mapping.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages"))]
     #[inline(always)]
     pub fn fill(
@@ -168,8 +170,8 @@ impl<T: Operations> BioSet<T> {
         self.build(iocb, span, memory, flags, ctx, false)
     }
 
-    /// As [`BioSet::fill`], for a simple read, of a file that is not encrypted. `flags` say whether it
-    /// waits for the device.
+    /// As [`BioSet::fill`], for a simple read, of a file that is not encrypted. `flags` say whether
+    /// it waits for the device.
     #[inline(always)]
     pub fn fill_simple(
         &'static self,
@@ -287,8 +289,8 @@ impl<T: Operations, O> Unsubmitted<T, O> {
         }
     }
 
-    /// Submits the bio, which ends with `end_io`. It may be gone when this returns, unless a handshake
-    /// was begun.
+    /// Submits the bio, which ends with `end_io`. It may be gone when this returns, unless a
+    /// handshake was begun.
     ///
     /// # Safety
     ///
@@ -296,8 +298,9 @@ impl<T: Operations, O> Unsubmitted<T, O> {
     #[inline(always)]
     unsafe fn send(bio: Filled, end_io: unsafe extern "C" fn(*mut bindings::bio), _ctx: MaySleep) {
         let raw = bio.into_raw();
-        // SAFETY: By the invariants of the caller what becomes of the pages is written in front of the
-        // bio. The bio is complete and given up here; page locks may sleep, and so may the context.
+        // SAFETY: By the invariants of the caller what becomes of the pages is written in front of
+        // the bio. The bio is complete and given up here; page locks may sleep, and so may the
+        // context.
         unsafe {
             if (*FrontPad::<T>::of(raw)).head.pages == Pages::Dirtied {
                 bindings::bio_set_pages_dirty(raw);
@@ -326,7 +329,7 @@ impl<T: Operations> Unsubmitted<T, ()> {
         const { assert!(size_of::<Given<G>>() <= size_of::<Left<T>>()) };
         const { assert!(align_of::<Given<G>>() <= align_of::<Left<T>>()) };
         let pad = FrontPad::<T>::of(self.bio.as_raw());
-        // SAFETY: There is room in front of the bio, of which all that `end_given` looks at is written.
+        // SAFETY: There is room in front of the bio, and all that `end_given` looks at is written.
         unsafe {
             (&raw mut (*pad).head.left)
                 .cast::<Given<G>>()
@@ -341,8 +344,8 @@ impl<T: Operations> Unsubmitted<T, ()> {
     fn submit_and_wait(self, ctx: MaySleep) -> (BusyIocb<()>, Result) {
         let bio = self.bio.as_raw();
         let pad = FrontPad::<T>::of(bio);
-        // SAFETY: There is room in front of the bio, of which all that `end_awaited` looks at is written.
-        // The bio is ours again once it has ended.
+        // SAFETY: There is room in front of the bio, of which all that `end_awaited` looks at is
+        // written. The bio is ours again once it has ended.
         let result = unsafe {
             (&raw mut (*pad).handshake).write(Handshake::new());
             Self::send(self.bio, end_awaited::<T>, ctx);
@@ -386,8 +389,8 @@ impl<T: Operations> Unsubmitted<T, DioOps> {
 ///
 /// # Invariants
 ///
-/// `bio` is from a `BioSet<T>` and was submitted with all of a request in front of it; the submission
-/// has not left the request.
+/// `bio` is from a `BioSet<T>` and was submitted with all of a request in front of it; the
+/// submission has not left the request.
 #[must_use = "a request is never completed unless it is left or waited for"]
 pub struct InFlight<T: Operations> {
     bio: *mut bindings::bio,
@@ -399,8 +402,8 @@ impl<T: Operations> InFlight<T> {
     /// The request, in front of its bio.
     #[inline(always)]
     fn pad(&self) -> &FrontPad<T> {
-        // SAFETY: By the invariants all of the request is there, and not over. Its end changes only the
-        // handshake.
+        // SAFETY: By the invariants all of the request is there, and not over. Its end changes only
+        // the handshake.
         unsafe { &*FrontPad::of(self.bio) }
     }
 
@@ -496,7 +499,7 @@ unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
         end_handshake(pad)
     };
     if ours {
-        // SAFETY: The bio has ended, and the submission has left the request, which it wrote before.
+        // SAFETY: The bio has ended, and the submission wrote the request before it left it.
         T::done(unsafe { Unique::in_front_of(bio, Home::FrontPad) });
     }
 }

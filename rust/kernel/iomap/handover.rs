@@ -49,8 +49,8 @@
 //!
 //! # Many requests for one worker
 //!
-//! [`Llist`] collects requests that have to be completed in process context. The first one on the list
-//! leads: it queues its work item, which takes the list.
+//! [`Llist`] collects requests that have to be completed in process context. The first one on the
+//! list leads: it queues its work item, which takes the list.
 //!
 //! # Sleeping and waking
 //!
@@ -148,7 +148,7 @@ impl Protocol {
     /// Records an error, a negative errno, unless there is one already. The first error wins.
     #[inline]
     pub(super) fn record_error(&self, errno: i32) {
-        // ORDERING: None needed: dropping a reference publishes the value to the owner of the request.
+        // ORDERING: None needed: dropping a reference publishes the value to the request's owner.
         let _ = self.error.cmpxchg(0, errno, Relaxed);
     }
 
@@ -170,8 +170,8 @@ impl Protocol {
     /// Drops `count` references and returns whether they were the last.
     #[inline]
     fn put(&self, count: i32) -> bool {
-        // ORDERING: Full, as `atomic_dec_and_test()`: the owner of the last reference sees everything
-        // that was done under any reference.
+        // ORDERING: Full, as `atomic_dec_and_test()`: the owner of the last reference sees
+        // everything that was done under any reference.
         self.refs.fetch_sub(count, Full) == count
     }
 
@@ -335,8 +335,8 @@ impl Handshake {
 
 /// A list that grows by one and is taken as a whole (`struct llist_head`).
 ///
-/// Who adds the first element leads: it alone may take the list, once, with whatever was added since.
-/// Until then the list does not become empty, so nobody else leads.
+/// Who adds the first element leads: it alone may take the list, once, with whatever was added
+/// since. Until then the list does not become empty, so nobody else leads.
 #[repr(transparent)]
 pub(super) struct Llist(Atomic<*mut c_void>);
 

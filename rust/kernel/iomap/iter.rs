@@ -9,10 +9,11 @@
 //!
 //! # Types
 //!
-//! `struct iomap_iter` holds both the position in the range and the current mapping. Only an [`Iter`]
-//! moves on. Everybody may look at the [`Place`] where it is, and at the [`Mapping`] there, which is
-//! borrowed until then, so that a mapping that is over cannot be used. What bios transfer is a [`Span`]:
-//! checked against the mapping and the device, so that a bio for it cannot reach other blocks.
+//! `struct iomap_iter` holds both the position in the range and the current mapping. Only an
+//! [`Iter`] moves on. Everybody may look at the [`Place`] where it is, and at the [`Mapping`]
+//! there, which is borrowed until then, so that a mapping that is over cannot be used. What bios
+//! transfer is a [`Span`]: checked against the mapping and the device, so that a bio for it cannot
+//! reach other blocks.
 //!
 //! # Calls of the file system
 //!
@@ -20,8 +21,8 @@
 //! `iomap_end` with the bytes that were done, if it has one. Its `iomap_next`, if it has that
 //! instead, does both at once. This module leaves out what has no effect: it calls a lone
 //! `iomap_begin` without going through `iomap_iter()`, and calls nobody at the end of the last
-//! mapping if there is nothing to end. A walk that begins while a tracepoint of iterators is enabled
-//! uses `iomap_iter()` throughout.
+//! mapping if there is nothing to end. A walk that begins while a tracepoint of iterators is
+//! enabled uses `iomap_iter()` throughout.
 
 use super::{
     flags::{
@@ -387,8 +388,8 @@ impl Inline<'_> {
             let inode = place.inode();
             let size = inode.size();
             // SAFETY: The file system maps inline data from the start of the file, so the gap up to
-            // `pos` is within its buffer, and so are `length` bytes from `pos`. As the mapping is for
-            // writing, the locks for that are held; the inode is valid.
+            // `pos` is within its buffer, and so are `length` bytes from `pos`. As the mapping is
+            // for writing, the locks for that are held; the inode is valid.
             let copied = unsafe {
                 if pos > size {
                     at(size).write_bytes(0, pos.wrapping_sub(size) as usize);

@@ -117,12 +117,12 @@ impl Iocb {
     #[doc(alias = "IOCB_HIPRI")]
     #[inline]
     pub fn stop_polling(&self) {
-        // SAFETY: The kiocb is valid, and by the invariants only we write to it, from one thread at a
-        // time, as a reference to this is not `Send`.
+        // SAFETY: The kiocb is valid, and by the invariants only we write to it, from one thread at
+        // a time, as a reference to this is not `Send`.
         unsafe { (*self.as_raw()).ki_flags &= !IocbFlags::HIPRI.into_raw() };
     }
 
-    /// Lets the caller poll for a bio, or takes the request out of polling if nobody can. Returns which.
+    /// Lets the caller poll for a bio, or ends polling if nobody can. Returns which.
     #[inline(always)]
     pub(super) fn poll_for(&self, bio: &mut Filled) -> bool {
         // SAFETY: The bio is valid and not submitted yet. The rest is as above.
@@ -214,8 +214,9 @@ impl<O> NewIocb<O> {
         self.answer(error.to_errno() as isize)
     }
 
-    /// Counts the request in `i_dio_count` (`inode_dio_begin()`): a truncation, which has the inode lock
-    /// exclusively, waits for it (`inode_dio_wait()`), so that no bio transfers to blocks that it frees.
+    /// Counts the request in `i_dio_count` (`inode_dio_begin()`): a truncation, which has the inode
+    /// lock exclusively, waits for it (`inode_dio_wait()`), so that no bio transfers to blocks that
+    /// it frees.
     ///
     /// The caller of the request holds the inode lock at least shared. The file system is told when
     /// the bios have ended, if it has an `->end_io`.
@@ -308,8 +309,8 @@ impl BusyIocb<DioOps> {
         (self.ops.merges_end_io() && !self.flags().has(IocbFlags::ATOMIC)).then_some(self.ops)
     }
 
-    /// As [`BusyIocb::end_io`], of `size` bytes that this request and others that follow it have written
-    /// without error.
+    /// As [`BusyIocb::end_io`], of `size` bytes that this request and others that follow it have
+    /// written without error.
     ///
     /// If it fails, [`BusyIocb::end_io`] comes after it; otherwise [`BusyIocb::assume_told`].
     pub(super) fn end_io_together(&self, size: isize, flags: EndIoFlags) -> c_int {
@@ -341,7 +342,7 @@ impl<O> BusyIocb<O> {
         }
     }
 
-    /// Ends a request without bios with an error, and gives the count back. The file system is not told.
+    /// Ends a request without bios with an error, and gives the count back. Tells no file system.
     #[cold]
     pub fn refuse(self, error: Error) -> Answer {
         // CAST: An errno fits.
@@ -388,8 +389,8 @@ impl BusyIocb<()> {
         }
     }
 
-    /// Gives the count back (`inode_dio_end()`). Any context. A truncation may go on from now on, and the
-    /// inode may go away unless something else keeps the file open.
+    /// Gives the count back (`inode_dio_end()`). Any context. A truncation may go on from now on,
+    /// and the inode may go away unless something else keeps the file open.
     #[doc(alias = "inode_dio_end")]
     #[inline]
     pub fn end_dio(self) -> DoneIocb {
@@ -431,8 +432,8 @@ impl DoneIocb {
 
     /// Makes the last `written` bytes before the position stable (`generic_write_sync()`).
     ///
-    /// Fails with the error of the flush. `fsync()` may take the inode lock, whose holder may wait for
-    /// `i_dio_count`; this is possible only now that the request no longer counts.
+    /// Fails with the error of the flush. `fsync()` may take the inode lock, whose holder may wait
+    /// for `i_dio_count`; this is possible only now that the request no longer counts.
     #[doc(alias = "generic_write_sync")]
     pub fn sync_written(&self, written: isize, _ctx: MaySleep) -> Result {
         // SAFETY: The kiocb and its file are valid, and the context may sleep.
@@ -441,8 +442,9 @@ impl DoneIocb {
         to_result(core::cmp::min(ret, 0) as c_int)
     }
 
-    /// Whether [`DoneIocb::sync_written`] differs in nothing but the range: both are of one open file,
-    /// which knows what errors of the page cache it was told of, and want the same metadata to be stable.
+    /// Whether [`DoneIocb::sync_written`] differs in nothing but the range: both are of one open
+    /// file, which knows what errors of the page cache it was told of, and want the same metadata
+    /// to be stable.
     pub fn syncs_as(&self, other: &Self) -> bool {
         self.fields().ki_filp == other.fields().ki_filp
             && self.flags().has(IocbFlags::SYNC) == other.flags().has(IocbFlags::SYNC)

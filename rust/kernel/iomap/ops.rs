@@ -136,8 +136,8 @@ impl DioOps {
         self.get().and_then(|ops| NonNull::new(ops.bio_set))
     }
 
-    /// Whether `->end_io` may be called once for writes that follow each other in the file, and again for
-    /// each of them if that fails (`IOMAP_DIO_MERGE_END_IO`).
+    /// Whether `->end_io` may be called once for writes that follow each other in the file, and
+    /// again for each of them if that fails (`IOMAP_DIO_MERGE_END_IO`).
     #[doc(alias = "IOMAP_DIO_MERGE_END_IO")]
     #[inline]
     pub(super) fn merges_end_io(&self) -> bool {

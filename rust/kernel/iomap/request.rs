@@ -3,8 +3,9 @@
 //! Requests: their memory, and who owns it.
 //!
 //! A request lives in front of its only bio, or in memory of its own if it may have several
-//! ([`super::bio_set`] makes the first, this module the second). Both hold a kiocb and a description
-//! of the request. Once all bios have ended the request is a [`Unique`], wherever its memory is.
+//! ([`super::bio_set`] makes the first, this module the second). Both hold a kiocb and a
+//! description of the request. Once all bios have ended the request is a [`Unique`], wherever its
+//! memory is.
 //!
 //! # Requests of several bios
 //!
@@ -13,7 +14,7 @@
 //! waits for it. The type of a handle determines what may be done with the request:
 //!
 //! ```text
-//!  kiocb ------new()---> Submitter --seal()--+--> Ok(Unique)       all bios ended, or none was made
+//!  kiocb ------new()---> Submitter --seal()--+--> Ok(Unique)       all bios ended, or none made
 //!                            |               +--> Err(Queued)      the last bio owns it
 //!                            |
 //!                            +----wait()----------> Unique         once all bios have ended
@@ -26,8 +27,8 @@
 //!                                                                         or the submitter has it
 //! ```
 //!
-//! The submission alone can make references for bios, and look at the kiocb and the description until
-//! it seals the request. So the kiocb cannot be completed while a bio is in flight.
+//! The submission alone can make references for bios, and look at the kiocb and the description
+//! until it seals the request. So the kiocb cannot be completed while a bio is in flight.
 //!
 //! No handle can be dropped and forgotten: the compiler says that it must be used, and the kernel
 //! warns if it is dropped all the same. The memory ordering of all this is in `handover.rs`.
@@ -58,12 +59,12 @@
 //!
 //! # Errors and context
 //!
-//! The submission and each bio may record an error; the first one counts. It does not end the request:
-//! all bios in flight do.
+//! The submission and each bio may record an error; the first one counts. It does not end the
+//! request: all bios in flight do.
 //!
 //! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]) to
-//! the work queue of the super block, whose worker runs [`CompleteWork::complete_work`]. A request that
-//! its submission gets back is in process context already.
+//! the work queue of the super block, whose worker runs [`CompleteWork::complete_work`]. A request
+//! that its submission gets back is in process context already.
 //!
 //! # Defining a kind of request
 //!
@@ -140,9 +141,9 @@ use core::{
 /// The description of a request, and what is done when its bios have ended.
 ///
 /// For each request that was left to its bios the kernel calls exactly one of [`Operations::done`]
-/// and [`Operations::done_at_ioend`]. They own the request and have to complete it, or to leave that to
-/// a worker ([`Unique::punt`]). A submission that waits, or that leaves a request
-/// whose bios have all ended, completes it itself; none is called then.
+/// and [`Operations::done_at_ioend`]. They own the request and have to complete it, or to leave
+/// that to a worker ([`Unique::punt`]). A submission that waits, or that leaves a request whose
+/// bios have all ended, completes it itself; none is called then.
 pub trait Operations: Sized + Send + 'static {
     /// The cache that the memory of such requests comes from.
     fn cache() -> &'static Cache<Self>;
@@ -195,9 +196,8 @@ impl<T: Operations> Cache<T> {
             align: align_of::<Counted<T>>() as u32,
             ..pin_init::zeroed()
         };
-        // SAFETY: The name is static and the arguments are valid. By the requirement nobody looks at
-        // the field yet.
-        // INVARIANT: Once, by the requirement.
+        // SAFETY: The name is static and the arguments are valid. By the requirement nobody looks
+        // at the field yet. INVARIANT: Once, by the requirement.
         unsafe {
             let cache = bindings::__kmem_cache_create_args(
                 name.as_char_ptr(),
@@ -389,8 +389,8 @@ pub struct Submitter<'d, T: Operations> {
 }
 
 impl<'d, T: Operations> Submitter<'d, T> {
-    /// Begins the submission of the request of `iocb` to or from `memory`, through bounce buffers if
-    /// `bounced`. The end of a bounced read copies the data, which takes process context.
+    /// Begins the submission of the request of `iocb` to or from `memory`, through bounce buffers
+    /// if `bounced`. The end of a bounced read copies the data, which takes process context.
     #[inline]
     pub fn new(
         prepared: Prepared<T>,
@@ -494,9 +494,9 @@ impl<'d, T: Operations> Submitter<'d, T> {
 
     /// Ends submission: the last bio to end completes the request, unless all have ended by now.
     ///
-    /// Returns the request if the caller has to complete it. Otherwise the request, and its kiocb, may
-    /// be gone by the time this returns. Waits for the bios if the kiocb is synchronous: nobody could
-    /// complete that.
+    /// Returns the request if the caller has to complete it. Otherwise the request, and its kiocb,
+    /// may be gone by the time this returns. Waits for the bios if the kiocb is synchronous: nobody
+    /// could complete that.
     #[inline]
     pub fn seal(self, ctx: MaySleep) -> Result<Unique<T>, Queued> {
         if self.iocb().is_sync() {
@@ -546,8 +546,9 @@ impl<'d, T: Operations> Submitter<'d, T> {
 unsafe fn sleep(protocol: &Protocol, polled: Option<*mut bindings::kiocb>, ctx: MaySleep) {
     if let Some(iocb) = polled {
         while !protocol.is_handed_back() {
-            // SAFETY: The request is not over, so its kiocb is valid. What that says of a bio is checked
-            // under RCU. The context may sleep, and the state is set back when the time is over.
+            // SAFETY: The request is not over, so its kiocb is valid. What that says of a bio is
+            // checked under RCU. The context may sleep, and the state is set back when the time is
+            // over.
             unsafe {
                 bindings::iocb_bio_iopoll(iocb, ptr::null_mut(), bindings::BLK_POLL_ONESHOT);
                 if protocol.is_handed_back() {
@@ -744,8 +745,8 @@ impl<T: Operations> Unique<T> {
     ///
     /// # Safety
     ///
-    /// The bio must have ended, be from a bio set for such requests and belong to the caller. `home`
-    /// is not `Own`, and says whether it has its pages. `pages` and `left` are initialised.
+    /// The bio must have ended, be from a bio set for such requests and belong to the caller.
+    /// `home` is not `Own`, and says whether it has its pages. `pages` and `left` are initialised.
     #[inline(always)]
     pub(super) unsafe fn in_front_of(bio: *mut bindings::bio, home: Home) -> Self {
         // INVARIANT: Required of the caller.
@@ -807,13 +808,14 @@ impl<T: Operations> Unique<T> {
         (iocb, dio)
     }
 
-    /// The kiocb, and the rest of the request, which is freed when it is dropped. If the bio still has
-    /// its pages, they are given back.
+    /// The kiocb, and the rest of the request, which is freed when it is dropped. If the bio still
+    /// has its pages, they are given back.
     #[inline(always)]
     pub fn into_parts(self) -> (BusyIocb<DioOps>, Over<T>) {
         self.armed.defuse();
-        // SAFETY: By the invariants the request is initialised and ours alone. The kiocb is read once,
-        // as `self` ends. A bio gives its pages back once, as nobody asks for `home` any more.
+        // SAFETY: By the invariants the request is initialised and ours alone. The kiocb is read
+        // once, as `self` ends. A bio gives its pages back once, as nobody asks for `home` any
+        // more.
         let iocb = unsafe {
             if let Home::FrontPadWithPages = self.home {
                 bio::give_back_pages(bio_behind(self.head), (*self.head).pages);
@@ -886,8 +888,8 @@ fn bio_behind<T: Operations>(head: *mut Head<T>) -> *mut bindings::bio {
 ///
 /// # Invariants
 ///
-/// `head` is the memory of a request of which the kiocb was taken, `own` if that is not in front of a
-/// bio. Nobody else refers to it, and its bios have ended.
+/// `head` is the memory of a request of which the kiocb was taken, `own` if that is not in front of
+/// a bio. Nobody else refers to it, and its bios have ended.
 #[doc(alias("bio_put", "kfree"))]
 pub struct Over<T: Operations> {
     pub(super) head: *mut Head<T>,
@@ -906,8 +908,8 @@ impl<T: Operations> Deref for Over<T> {
 impl<T: Operations> Over<T> {
     #[inline(always)]
     fn head(&self) -> &Head<T> {
-        // SAFETY: By the invariants the memory is ours alone. The kiocb is still there, as a value that
-        // nobody uses.
+        // SAFETY: By the invariants the memory is ours alone. The kiocb is still there, as a value
+        // that nobody uses.
         unsafe { &*self.head }
     }
 

@@ -2,8 +2,8 @@
 
 //! Counters of the direct I/O path (`CONFIG_IOMAP_DIO_STATS`).
 //!
-//! `/sys/kernel/debug/iomap/dio_stats` shows them, a line for each, in sum and for each processor. A
-//! processor counts for itself, so no cache line moves. Without the option nothing is left of them.
+//! `/sys/kernel/debug/iomap/dio_stats` shows them, a line for each, in sum and for each processor.
+//! A processor counts for itself, so no cache line moves. Without the option nothing of it is left.
 //!
 //! C header: `fs/iomap/direct_io_glue.h`.
 

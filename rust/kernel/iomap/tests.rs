@@ -390,8 +390,8 @@ mod cases {
                 if round % 2 == 0 {
                     bio_ref.record_error(EIO);
                 }
-                // Nothing to own here: either the submitter is not done, or it waits. Where it ended
-                // is known all the same, if it was the last.
+                // Nothing to own here: either the submitter is not done, or it waits. Where it
+                // ended is known all the same, if it was the last.
                 drop(bio_ref.finish(true));
             })?;
             let request = sealed(Ok(submitter.wait(ctx())))?;

@@ -3,9 +3,9 @@
 //! Requests that a worker completes, many at once.
 //!
 //! A request that has to sleep before it is over is punted to the work queue of its super block
-//! (`s_dio_done_wq`). Beside the queue are lists, one of which is for its inode. A request that finds
-//! the list empty leads: it queues its own work item, which takes whatever is on the list by the time
-//! it runs.
+//! (`s_dio_done_wq`). Beside the queue are lists, one of which is for its inode. A request that
+//! finds the list empty leads: it queues its own work item, which takes whatever is on the list by
+//! the time it runs.
 //!
 //! ```text
 //!  any context                               workers
@@ -19,18 +19,18 @@
 //!                             +-----------------------------------> takes D, completes D
 //! ```
 //!
-//! So each request on a list has a work item that is queued: none waits for a worker that is busy, for
-//! example with a flush. Inodes may share a list, but requests of one never wait for those of another,
-//! which may be what the other waits for. The lists belong to the super block, so a file system on a loop
-//! device does not wait for the one below.
+//! So each request on a list has a work item that is queued: none waits for a worker that is busy,
+//! for example with a flush. Inodes may share a list, but requests of one never wait for those of
+//! another, which may be what the other waits for. The lists belong to the super block, so a file
+//! system on a loop device does not wait for the one below.
 //!
-//! Only the leader and its work item use the queue and the list afterwards: any other request may be
-//! over, and the file system unmounted, once it is on the list.
+//! Only the leader and its work item use the queue and the list afterwards: any other request may
+//! be over, and the file system unmounted, once it is on the list.
 //!
-//! A work queue tells work items apart by their address, and lets one that runs already wait for the
-//! worker that runs it. So the memory of the request whose work item runs is freed last
-//! ([`Batch::free`]): the next request there could be what the worker waits for, for example one to the
-//! file below the loop device that this file system is on.
+//! A work queue tells work items apart by their address, and lets one that runs already wait for
+//! the worker that runs it. So the memory of the request whose work item runs is freed last
+//! ([`Batch::free`]): the next request there could be what the worker waits for, for example one to
+//! the file below the loop device that this file system is on.
 //!
 //! C header: [`include/linux/fs/super_types.h`](srctree/include/linux/fs/super_types.h).
 
@@ -79,8 +79,8 @@ const MOST_BYTES: isize = 16 << 20;
 ///
 /// # Invariants
 ///
-/// `first` is NULL or a request that belongs to this value. The `next` of each leads to another, or is
-/// NULL.
+/// `first` is NULL or a request that belongs to this value. The `next` of each leads to another, or
+/// is NULL.
 pub struct Batch<T: Operations> {
     first: *mut Head<T>,
     /// The request whose work item runs.
@@ -121,8 +121,8 @@ impl<T: Operations> Batch<T> {
         self.first.is_null()
     }
 
-    /// Frees the memory of a request that is over. That of the request whose work item runs stays as
-    /// long as the batch, which has to live until the worker does not sleep any more.
+    /// Frees the memory of a request that is over. That of the request whose work item runs stays
+    /// as long as the batch, which has to live until the worker does not sleep any more.
     #[inline]
     pub fn free(&mut self, over: Over<T>) {
         if ptr::eq(over.head, self.running) {
@@ -192,11 +192,11 @@ impl<T: Operations> Batch<T> {
         own
     }
 
-    /// Tells the file system at once that the bios of `first`, and of the requests in the batch that
-    /// follow it in the file without a gap, have ended (`IOMAP_DIO_MERGE_END_IO`).
+    /// Tells the file system at once that the bios of `first`, and of the requests in the batch
+    /// that follow it in the file without a gap, have ended (`IOMAP_DIO_MERGE_END_IO`).
     ///
-    /// `describe` returns the size of a request in bytes and the flags that the file system would get,
-    /// or `None` if the request has failed. All need the same flags.
+    /// `describe` returns the size of a request in bytes and the flags that the file system would
+    /// get, or `None` if the request has failed. All need the same flags.
     ///
     /// [`BusyIocb::end_io`] does not tell of them again, unless this fails: then it tells of each
     /// alone, so that each gets its own error or none.
@@ -278,8 +278,8 @@ pub trait CompleteWork: Operations {
 }
 
 impl<T: CompleteWork> Unique<T> {
-    /// Lets [`CompleteWork::complete_work`] go on with the request on the queue of the super block, or
-    /// on the system's queue if there is none.
+    /// Lets [`CompleteWork::complete_work`] go on with the request on the queue of the super block,
+    /// or on the system's queue if there is none.
     ///
     /// Any context. The request no longer counts as one at the end of an ioend.
     #[doc(alias("queue_work", "llist_add"))]
@@ -291,8 +291,8 @@ impl<T: CompleteWork> Unique<T> {
         let queue = inode.dio_done_wq().unwrap_or(workqueue::system());
         let list: *mut Llist = inode.dio_done_list().cast();
         let head: *mut Head<T> = self.into_raw().cast();
-        // SAFETY: The request is ours. Once it is on the list it may be gone, unless it leads: then its
-        // work item takes it from there. The lists stay as long as the super block.
+        // SAFETY: The request is ours. Once it is on the list it may be gone, unless it leads: then
+        // its work item takes it from there. The lists stay as long as the super block.
         let run = unsafe {
             (*head).next = ptr::null_mut();
             if list.is_null() {
@@ -322,8 +322,8 @@ unsafe impl<T: Operations> Send for Punted<T> {}
 /// function has one in each crate.
 static WORK_NAME: &CStr = c"iomap_dio";
 
-// SAFETY: The `work_struct` is part of the request, which stays as it is until the work function takes
-// it back.
+// SAFETY: The `work_struct` is part of the request, which stays as it is until the work function
+// takes it back.
 unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
     type EnqueueOutput = ();
 
@@ -331,7 +331,8 @@ unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
     where
         F: FnOnce(*mut bindings::work_struct) -> bool,
     {
-        // SAFETY: The request is there, and nobody else uses its work item. The lock class is static.
+        // SAFETY: The request is there, and nobody else uses its work item. The lock class is
+        // static.
         let work = unsafe {
             let work = (*self.head).work.get();
             bindings::init_work_with_key(
@@ -356,8 +357,8 @@ unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
 /// `work` must be that of a request that found the list empty. Process context.
 #[doc(alias("work_func_t", "llist_del_all"))]
 unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_struct) {
-    // SAFETY: The request is on the list, which nobody else takes. Each request there was added with a
-    // link to the one before. A worker is in process context.
+    // SAFETY: The request is on the list, which nobody else takes. Each request there was added
+    // with a link to the one before. A worker is in process context.
     let (mut batch, inode, ctx) = unsafe {
         let head = crate::container_of!(Opaque::cast_from(work), Head<T>, work);
         let left = &(*head).left;

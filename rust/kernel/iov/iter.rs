@@ -147,8 +147,8 @@ impl<'a> IovIter<'a> {
     /// As [`IovIter::len`], to be changed.
     #[inline(always)]
     fn len_mut(&mut self) -> &mut usize {
-        // SAFETY: By the invariants the iterator is valid, and it is borrowed as long. All kinds have a
-        // count.
+        // SAFETY: By the invariants the iterator is valid, and it is borrowed as long. All kinds
+        // have a count.
         unsafe {
             let memory = &raw mut (*self.raw).__bindgen_anon_1.__bindgen_anon_1;
             &mut (*memory).as_mut().count
@@ -190,8 +190,8 @@ impl<'a> IovIter<'a> {
     /// Whether the segments of a bvec iterator have none of the bits of `mask` in their offsets and
     /// lengths (`bio_iov_bvec_aligned()`). Other memory is not aligned.
     ///
-    /// Only the first offset can have some if the caller is correct: that of a buffer registered with
-    /// io_uring. So the rest is looked at with `CONFIG_DEBUG_KERNEL` only, as in C.
+    /// Only the first offset can have some if the caller is correct: that of a buffer registered
+    /// with io_uring. So the rest is looked at with `CONFIG_DEBUG_KERNEL` only, as in C.
     #[doc(alias = "bio_iov_bvec_aligned")]
     #[inline(always)]
     pub(crate) fn is_bvec_aligned(&self, mask: u32) -> bool {
@@ -329,8 +329,8 @@ impl<'a> IovIter<'a> {
     }
 }
 
-/// Whether the first `left` bytes of `segments`, of which `done` bytes are consumed, have none of the
-/// bits of `mask` in their offsets and lengths.
+/// Whether the first `left` bytes of `segments`, of which `done` bytes are consumed, have none of
+/// the bits of `mask` in their offsets and lengths.
 fn are_aligned(
     segments: &[bindings::bio_vec],
     mut done: usize,

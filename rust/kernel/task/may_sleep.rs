@@ -34,7 +34,7 @@ use crate::types::NotThreadSafe;
 ///     task::MaySleep,
 /// };
 ///
-/// /// User memory may have to be read from a swap device, so the caller has to prove that it may sleep.
+/// /// User memory may come from a swap device: the caller has to show that it may sleep.
 /// fn clear(memory: &mut IovIter<'_>, ctx: MaySleep) -> bool {
 ///     memory.zero(u64::MAX, ctx);
 ///     memory.is_empty()
