@@ -21,8 +21,8 @@ static struct record *c_record, *rust_record;
 
 static int suite_init(struct kunit_suite *suite)
 {
-	c_record = kvzalloc(sizeof(*c_record), GFP_KERNEL);
-	rust_record = kvzalloc(sizeof(*rust_record), GFP_KERNEL);
+	c_record = kvzalloc_obj(*c_record);
+	rust_record = kvzalloc_obj(*rust_record);
 	if (!c_record || !rust_record)
 		return -ENOMEM;
 	return world_make();
@@ -247,7 +247,8 @@ static bool breaks_a_rule(const struct script *s)
 
 static unsigned long nr_chunks(void)
 {
-	return seconds ? DIV_ROUND_UP(seconds, CHUNK_SECONDS) : DIV_ROUND_UP(scripts, CHUNK_SCRIPTS);
+	return seconds ? DIV_ROUND_UP(seconds, CHUNK_SECONDS) :
+			 DIV_ROUND_UP(scripts, CHUNK_SCRIPTS);
 }
 
 static unsigned long chunk_seed(unsigned long chunk)

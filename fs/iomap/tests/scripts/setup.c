@@ -326,7 +326,7 @@ const struct script setup_scripts[] = {
 	  WRITES(4096, -ENOTBLK), .dirty = 1, .wb_error = -EIO, .end_io = 1,
 	  SHOWS("writepages 0-4095", "trace invalidate_fail pos=0 len=4096\nreturn -15"),
 	  NEVER("\nbegin", "end_io", "dio=1", "fserror") },
-	{ .name = "D24 a write after a writeback error that nobody was told of is left to the caller",
+	{ .name = "D24 a write after a writeback error nobody was told of is left to the caller",
 	  WRITES(4096, -ENOTBLK), .wb_error = -EIO, NEVER("writepages", "\nbegin"),
 	  SHOWS("trace invalidate_fail pos=0 len=4096\nreturn -15") },
 	{ .name = "D24 a page for which writing back would have to wait is no failure",
