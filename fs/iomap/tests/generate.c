@@ -198,6 +198,8 @@ static void generate_maps(struct script *s, struct rnd_state *r)
 		if (write && chance(r, 15))
 			m->flags |= IOMAP_F_SHARED;
 		m->flags |= MAYBE(r, 10, IOMAP_F_DIRTY);
+		if (write && m->type == MAP_UNWRITTEN && chance(r, 20))
+			m->flags |= IOMAP_F_MIXED;
 		if (s->pi && chance(r, 50) && may_be_protected(s))
 			m->flags |= IOMAP_F_INTEGRITY;
 		if (s->ki_flags & IOCB_ATOMIC && chance(r, 60)) {

@@ -47,7 +47,7 @@ macro_rules! from_raw {
 
 from_raw! {
     pub CallerFlags(u32);
-    pub MapFlags(u16);
+    pub MapFlags(u32);
 }
 
 flag_word! {
@@ -144,7 +144,7 @@ flag_word! {
     ///
     /// They hold for that mapping only: the next one of the same request may have others. Some say
     /// what the write owes when it completes, and some how its bios are built.
-    pub struct MapFlags(u16) {
+    pub struct MapFlags(u32) {
         /// The blocks were newly allocated: what the data leaves of the first and of the last one
         /// is zeroed.
         #[doc(alias = "IOMAP_F_NEW")]
@@ -162,6 +162,10 @@ flag_word! {
         /// The file system picks the disk address at submission.
         #[doc(alias = "IOMAP_F_ANON_WRITE")]
         ANON_WRITE = bindings::IOMAP_F_ANON_WRITE,
+        /// Some of the unwritten blocks are written, so nothing around the data may be zeroed: each bio
+        /// is of whole blocks.
+        #[doc(alias = "IOMAP_F_MIXED")]
+        MIXED = bindings::IOMAP_F_MIXED,
         /// The file system generates and checks integrity data itself.
         #[doc(alias = "IOMAP_F_INTEGRITY")]
         INTEGRITY = bindings::IOMAP_F_INTEGRITY,

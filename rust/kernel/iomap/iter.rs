@@ -575,17 +575,18 @@ impl<'m> Extent<'m> {
     /// What the mapping covers of the range that is left.
     ///
     /// Fails with `EINVAL` if that is not aligned to the logical blocks of the device or, with
-    /// `fs_blocks`, to the blocks of the file system.
+    /// `fs_blocks` or [`MapFlags::MIXED`], to the blocks of the file system.
     #[inline(always)]
     pub fn span(self, fs_blocks: bool) -> Result<Span<'m>> {
         // The source may end before the position, and then its length says nothing.
         let len = core::cmp::min(self.place.length(), self.covered());
-        self.checked(len, fs_blocks)
+        self.checked(len, fs_blocks || self.flags().has(MapFlags::MIXED))
     }
 
     /// All of the range that is left, whatever the source of the mapping is.
     ///
-    /// Fails as [`Extent::span`], and with `ENOTBLK` if the mapping does not cover that.
+    /// Fails with `ENOTBLK` if the mapping does not cover that, and otherwise as [`Extent::span`]; but
+    /// [`MapFlags::MIXED`] asks nothing of a bio that has all of it.
     #[inline(always)]
     pub fn whole(self, fs_blocks: bool) -> Result<Whole<'m>> {
         let len = self.place.remaining();

@@ -31,6 +31,11 @@ direct I/O add 13,900 instead of 11,300 instructions, to one of 128k 10,500 inst
     "0012-xfs-do-not-let-the-EOF-block-scan": """\
 A direct write to unwritten blocks of a file system without space fails with -ENOSPC. Before, its completion could wait
 for itself, and only a reboot ended that.""",
+    "0013-iomap-let-direct-I-O-write-to-a-mapping-of": """\
+For the next patch: a file system can return blocks in a row as one mapping, though only some of them are written.""",
+    "0014-xfs-let-a-write-that-must-not-block-cross": """\
+Of appends of 16k with RWF_NOWAIT that rewrite the last block, into fallocated blocks, 100 % were refused, and repeated by
+a caller that may block. Now it is 0.0 %.""",
 }
 
 

@@ -639,9 +639,9 @@ static s64 nowait_read(int fd, void *buf, u32 len, u64 off)
 	return RET(preadv2(fd, &(struct iovec){ buf, len }, 1, off, RWF_NOWAIT));
 }
 
-static s64 nowait_write(int fd, void *buf, u64 off)
+static s64 nowait_write(int fd, void *buf, u32 len, u64 off)
 {
-	return RET(pwritev2(fd, &(struct iovec){ buf, 4096 }, 1, off, RWF_NOWAIT));
+	return RET(pwritev2(fd, &(struct iovec){ buf, len }, 1, off, RWF_NOWAIT));
 }
 
 /*
@@ -677,7 +677,7 @@ CASE(nowait, "nowait")
 		/* This one may block, and gets the time stamps up to date. */
 		write_all(fd, memcpy(buf, want + 20480, 4096), 4096, 20480);
 		fill(buf, 4096, 3);
-		ret = nowait_write(fd, buf, 16384);
+		ret = nowait_write(fd, buf, 4096, 16384);
 		CHECK(ret == 4096 || ret == -EAGAIN, "overwrite: %lld", ret);
 	}
 	/* f2fs and btrfs may need a new place for every write. */
@@ -686,7 +686,7 @@ CASE(nowait, "nowait")
 		memcpy(want + 16384, buf, 4096);
 
 	/* A hole needs space. */
-	ret = nowait_write(fd, buf, len + 65536);
+	ret = nowait_write(fd, buf, 4096, len + 65536);
 	if (ret > 0)
 		memcpy(want + len + 65536, buf, ret);
 	ANSWER_IF(ret, !env.strict || ret == -EAGAIN, "write into a hole");
@@ -694,7 +694,7 @@ CASE(nowait, "nowait")
 	/* Cached pages would have to be dropped, dirty ones to be written first. */
 	read_all(bfd, buf, len, 0);
 	fill(buf, 4096, 4);
-	ANSWER(nowait_write(fd, buf, 32768), -EAGAIN, "write to a cached page");
+	ANSWER(nowait_write(fd, buf, 4096, 32768), -EAGAIN, "write to a cached page");
 	fill(want + 49152, 4096, 5);
 	write_all(bfd, want + 49152, 4096, 49152);
 	ret = nowait_read(fd, buf, 4096, 49152);
@@ -813,7 +813,7 @@ CASE(dio_stats, "stats")
 		for (int tries = 0; tries < (n ? 1000 : 1) && !again; tries++) {
 			/* This one may block, and gets the time stamps up to date. */
 			write_all(fd, want + 4096, 4096, 4096);
-			CHECK(nowait_write(fd, want, 0) == -EAGAIN, "write to a cached page");
+			CHECK(nowait_write(fd, want, 4096, 0) == -EAGAIN, "write to a cached page");
 			again = STATS("again_cache") - before;
 		}
 		CHECK(again == !!n, "%llu of %u are counted", again, !!n);
@@ -840,7 +840,7 @@ CASE(nowait_times, "nowait-times")
 
 		/* More than a tick, by which time stamps move. */
 		usleep(20000);
-		ret = nowait_write(fd, buf, 0);
+		ret = nowait_write(fd, buf, 4096, 0);
 		CHECK(ret == 4096 || ret == -EAGAIN, "overwrite: %lld", ret);
 		refused += ret == -EAGAIN;
 	}
@@ -851,6 +851,65 @@ CASE(nowait_times, "nowait-times")
 	CHECK(after.st_mtim.tv_sec > before.st_mtim.tv_sec ||
 	      after.st_mtim.tv_nsec != before.st_mtim.tv_nsec, "the time stamp has not moved");
 	expect("nowait-times", buf, 4096);
+}
+
+/*
+ * RWF_NOWAIT across the borders of written and unwritten blocks, which refuse no write of whole blocks to XFS.
+ * What is refused is repeated. What is around the data stays as it is, also in a block in which the memory ends.
+ */
+CASE(nowait_border, "nowait-border")
+{
+	enum { BLOCKS, LOST, SECTORS, NR };
+	const u32 many = 64, unit = 2 * env.blksz, total = many * unit, room = round_up(unit, 64 * KiB);
+	bool crosses = is_fs("xfs") && !env.always_cow, lazy = is_fs("ext4") || is_fs("xfs");
+	u8 *want = xalloc(total), *end = (u8 *)xalloc(room + PAGE) + room;
+	int fd = create("nowait-border", O_DIRECT), refused = 0;
+
+	OK(mprotect(end, PAGE, PROT_NONE));
+	if (lazy)
+		OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
+	/* The others turn a write of less than blocks into a buffered one. */
+	for (int kind = 0; kind < (env.strict ? NR : SECTORS); kind++) {
+		u32 edge = kind == SECTORS ? SECTOR : 0, len = unit - 2 * edge;
+		u8 *data = end - len + (kind == LOST ? SECTOR : 0);
+
+		OK(ftruncate(fd, 0));
+		xfallocate(fd, 0, 0, total);
+		memset(want, 0, total);
+		for (u32 at = 0; at < total; at += unit) {
+			fill(want + at, env.blksz, at + kind);
+			write_all(fd, want + at, env.blksz, at);
+		}
+		/* To an unwritten block, and then from one. */
+		for (u32 i = 0; i + 1 < many; i += 2) {
+			u32 at = i * unit + (i & 2 ? env.blksz : 0) + edge;
+			s64 ret = -EAGAIN;
+
+			fill(end - unit, unit, i + 1000);
+			for (int tries = 0; tries < 100 && ret == -EAGAIN; tries++) {
+				ret = nowait_write(fd, data, len, at);
+				refused += kind == BLOCKS && ret == -EAGAIN;
+			}
+			if (ret == -EOPNOTSUPP)
+				skip("RWF_NOWAIT: not supported");
+			if (kind == LOST) {
+				CHECK(ret < (s64)len, "write at %u of what is not there: %lld", at, ret);
+				CHECK_BYTES(fd, want + at + len - SECTOR, SECTOR, at + len - SECTOR);
+				/* What is there may be written. */
+				write_all(fd, want + at, len, at);
+				continue;
+			}
+			if (ret == -EAGAIN && !(crosses && kind == BLOCKS))
+				ret = RET(pwrite(fd, data, len, at));
+			CHECK(ret == len, "write %d of %u bytes at %u: %lld", kind, len, at, ret);
+			memcpy(want + at, data, len);
+		}
+		CHECK_BYTES(fd, want, total, 0);
+	}
+	if (lazy)
+		OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
+	printf("# %d tries of %u writes across a border are refused\n", refused, many / 2);
+	check_file("nowait-border", want, total);
 }
 
 /* The device mapper takes bios: Rust lets a write to it wait, but not a read. */

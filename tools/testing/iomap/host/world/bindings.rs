@@ -57,7 +57,7 @@ structs! {
     }
     iomap_ioend { io_error: c_int, io_bio: bio }
     iomap {
-        addr: u64, offset: i64, length: u64, type_: u16, flags: u16, bdev: *mut block_device, inline_data: *mut c_void,
+        addr: u64, offset: i64, length: u64, type_: u16, flags: u32, bdev: *mut block_device, inline_data: *mut c_void,
     }
     iomap_iter {
         inode: *mut inode, pos: i64, len: u64, iter_start_pos: i64, status: c_int, flags: u32, iomap: iomap,
@@ -116,7 +116,7 @@ consts! {
     IOMAP_DIO_FSBLOCK_ALIGNED = 1 << 3, IOMAP_DIO_BOUNCE = 1 << 4, IOMAP_DIO_UNWRITTEN = 1 << 0,
     IOMAP_DIO_COW = 1 << 1, IOMAP_DIO_COMP_WORK = 1 << 27, IOMAP_WRITE = 1 << 0, IOMAP_DIRECT = 1 << 4,
     IOMAP_NOWAIT = 1 << 5, IOMAP_OVERWRITE_ONLY = 1 << 6, IOMAP_ATOMIC = 1 << 9, IOMAP_F_NEW = 1 << 0, IOMAP_F_DIRTY = 1 << 1,
-    IOMAP_F_SHARED = 1 << 2, IOMAP_F_ANON_WRITE = 1 << 7, IOMAP_F_ATOMIC_BIO = 1 << 8, IOMAP_F_INTEGRITY = 0,
+    IOMAP_F_SHARED = 1 << 2, IOMAP_F_ANON_WRITE = 1 << 7, IOMAP_F_ATOMIC_BIO = 1 << 8, IOMAP_F_MIXED = 1 << 16, IOMAP_F_INTEGRITY = 0,
     IOMAP_HOLE = 0, IOMAP_DELALLOC = 1, IOMAP_MAPPED = 2, IOMAP_UNWRITTEN = 3, IOMAP_INLINE = 4,
     IOCB_HIPRI = 1 << 0, IOCB_DSYNC = 1 << 1, IOCB_SYNC = 1 << 2, IOCB_NOWAIT = 1 << 3, IOCB_ATOMIC = 1 << 6,
     TASK_RUNNING = 0, TASK_UNINTERRUPTIBLE = 2, GFP_KERNEL = 1, GFP_NOWAIT = 2, GFP_NOFS = 3,

@@ -327,7 +327,7 @@ functions! {
         }
         let (offset, (blocks, kind, flags)) = case(|c| (c.end_of(n), c.maps[n]));
         ((*map).addr, (*map).offset, (*map).length) = (offset + (1 << 20), offset as i64, blocks * BLOCK);
-        ((*map).type_, (*map).flags, (*map).bdev) = (kind as u16, flags as u16, &raw mut (*opened()).bdev);
+        ((*map).type_, (*map).flags, (*map).bdev) = (kind as u16, flags, &raw mut (*opened()).bdev);
         0
     }
     sleep fn iomap_end(_: *mut inode, _: i64, _: i64, _: isize, _: u32, _: *mut iomap) -> c_int { 0 }
