@@ -854,12 +854,13 @@ CASE(nowait_times, "nowait-times")
 }
 
 /*
- * RWF_NOWAIT across the borders of written and unwritten blocks, which refuse no write of whole blocks to XFS.
- * What is refused is repeated. What is around the data stays as it is, also in a block in which the memory ends.
+ * RWF_NOWAIT across the borders of written and unwritten blocks, which refuse no write of whole blocks to XFS, and
+ * of holes, which refuse all of the write. What is refused is repeated. What is around the data stays as it is,
+ * also in a block in which the memory ends.
  */
 CASE(nowait_border, "nowait-border")
 {
-	enum { BLOCKS, LOST, SECTORS, NR };
+	enum { BLOCKS, LOST, SECTORS, HOLES, NR };
 	const u32 many = 64, unit = 2 * env.blksz, total = many * unit, room = round_up(unit, 64 * KiB);
 	bool crosses = is_fs("xfs") && !env.always_cow, lazy = is_fs("ext4") || is_fs("xfs");
 	u8 *want = xalloc(total), *end = (u8 *)xalloc(room + PAGE) + room;
@@ -874,13 +875,15 @@ CASE(nowait_border, "nowait-border")
 		u8 *data = end - len + (kind == LOST ? SECTOR : 0);
 
 		OK(ftruncate(fd, 0));
-		xfallocate(fd, 0, 0, total);
+		OK(ftruncate(fd, total));
+		if (kind != HOLES)
+			xfallocate(fd, 0, 0, total);
 		memset(want, 0, total);
 		for (u32 at = 0; at < total; at += unit) {
 			fill(want + at, env.blksz, at + kind);
 			write_all(fd, want + at, env.blksz, at);
 		}
-		/* To an unwritten block, and then from one. */
+		/* From a written block, and then to one. */
 		for (u32 i = 0; i + 1 < many; i += 2) {
 			u32 at = i * unit + (i & 2 ? env.blksz : 0) + edge;
 			s64 ret = -EAGAIN;
@@ -898,6 +901,10 @@ CASE(nowait_border, "nowait-border")
 				/* What is there may be written. */
 				write_all(fd, want + at, len, at);
 				continue;
+			}
+			if (kind == HOLES) {
+				CHECK(ret == -EAGAIN, "write to a hole at %u: %lld", at, ret);
+				CHECK_BYTES(fd, want + at, len, at);
 			}
 			if (ret == -EAGAIN && !(crosses && kind == BLOCKS))
 				ret = RET(pwrite(fd, data, len, at));
