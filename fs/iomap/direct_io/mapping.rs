@@ -123,8 +123,10 @@ fn blocks(
         }
         return Err(EINVAL);
     }
-    dio.add_work(plan.work);
-    dio.set_through(&plan);
+    if dio.is_write() {
+        dio.add_work(plan.work);
+        dio.set_through(&plan);
+    }
     // What needs a work queue because of its range or mapping is not polled for.
     if !dio.work().without(CompWork::SYNC).is_empty() {
         bios.iocb().stop_polling();
@@ -134,7 +136,9 @@ fn blocks(
     let zero_around = plan.work.zeroes_around();
     // After a short bio the start of the block has data of this request, which may be in flight.
     let zero_head = zero_around && place.pos() == bios.iocb().ki_pos();
-    let mut template = Template::new(bios, span, plan.flags, ctx)?;
+    let Some(mut template) = Template::new(bios, span, plan.flags, ctx) else {
+        return unexpected();
+    };
     let result = build(&mut template, place, zero_head, zero_around);
     let copied = template.submitted();
     if let Err(error) = result {

@@ -509,7 +509,8 @@ impl Filled {
     /// read (`fs_bio_integrity_alloc()`). The end of the bio frees it. Both do nothing if the bio
     /// has some already; this does nothing without `CONFIG_BLK_DEV_INTEGRITY`.
     #[doc(alias("fs_bio_integrity_generate", "fs_bio_integrity_alloc"))]
-    #[cold]
+    // Inline, so that the address of the value is not taken.
+    #[inline(always)]
     pub(crate) fn protect(&mut self, _ctx: MaySleep) {
         #[cfg(CONFIG_BLK_DEV_INTEGRITY)]
         // SAFETY: By the invariants nobody else uses the bio, which is complete. The context may

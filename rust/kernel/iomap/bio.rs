@@ -34,7 +34,9 @@
 //!     span: Span<'_>,
 //!     ctx: MaySleep,
 //! ) -> Result<usize> {
-//!     let mut bios = Template::new(request, span, OpFlags::SYNC, ctx)?;
+//!     let Some(mut bios) = Template::new(request, span, OpFlags::SYNC, ctx) else {
+//!         return Err(EINVAL);
+//!     };
 //!     while !bios.is_over() && !bios.request().has_failed() {
 //!         bios.submit_next()?;
 //!     }
@@ -96,26 +98,25 @@ pub struct Template<'r, 'd, T: Exported> {
 }
 
 impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
-    /// Prepares to build bios of `request` for as much of `span` as there is memory for.
-    ///
-    /// Fails with `EINVAL` if the request and the mapping are not of one file, or not of one
-    /// direction.
+    /// Prepares to build bios of `request` for as much of `span` as there is memory for, unless the
+    /// request and the mapping are not of one file, or not of one direction.
+    // Not a `Result`: the compiler would take the position apart to put an error in its place.
     #[inline]
     pub fn new(
         request: &'r mut Submitter<'d, T>,
         span: Span<'r>,
         flags: OpFlags,
         ctx: MaySleep,
-    ) -> Result<Self> {
+    ) -> Option<Self> {
         let (iocb, place) = (request.iocb(), span.place());
         if iocb.inode().as_raw() != place.inode().as_raw()
             || request.memory().is_source() != place.is_write()
         {
-            return Err(EINVAL);
+            return None;
         }
         // CAST: Widening, and back a value that is no more than a `usize`.
         let left = core::cmp::min(span.len(), request.memory().len() as u64) as usize;
-        Ok(Self {
+        Some(Self {
             pos: place.pos(),
             left,
             request,

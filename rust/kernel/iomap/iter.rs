@@ -600,17 +600,22 @@ impl<'m> Extent<'m> {
     /// The next `len` bytes.
     #[inline(always)]
     fn checked(self, len: u64, fs_blocks: bool) -> Result<Span<'m>> {
-        // INVARIANT: Checked before it is returned.
-        let span = Span {
-            extent: self,
-            len,
-            fs_blocks,
+        let logical = self.bdev().logical_block_size();
+        let alignment = if fs_blocks {
+            core::cmp::max(logical, self.place.inode().block_size())
+        } else {
+            logical
         };
         // CAST: Only the low bits matter, and positions are not negative.
-        if (self.place.pos() as u64 | len) & u64::from(span.alignment().wrapping_sub(1)) != 0 {
+        if (self.place.pos() as u64 | len) & u64::from(alignment.wrapping_sub(1)) != 0 {
             return Err(EINVAL);
         }
-        Ok(span)
+        // INVARIANT: Checked just now.
+        Ok(Span {
+            extent: self,
+            len,
+            alignment,
+        })
     }
 }
 
@@ -625,7 +630,7 @@ pub struct Span<'m> {
     extent: Extent<'m>,
     /// In bytes.
     len: u64,
-    fs_blocks: bool,
+    alignment: u32,
 }
 
 /// A [`Span`] that is all of the range that is left.
@@ -670,12 +675,7 @@ impl<'m> Span<'m> {
     /// logical block size of the device.
     #[inline(always)]
     pub(super) fn alignment(&self) -> u32 {
-        let logical = self.bdev().logical_block_size();
-        if self.fs_blocks {
-            core::cmp::max(logical, self.place().inode().block_size())
-        } else {
-            logical
-        }
+        self.alignment
     }
 
     /// The sector of the device, in units of 512 bytes, that holds byte `pos` of the file

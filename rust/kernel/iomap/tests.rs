@@ -357,8 +357,8 @@ unsafe impl Exported for Probe {}
 /// Begins with bios, and submits none.
 #[cfg(not(CONFIG_BLK_CGROUP))]
 fn template(request: &mut Submitter<'_, Probe>, extent: Extent<'_>) -> Result<usize> {
-    let bios = Template::new(request, extent.span(false)?, OpFlags::SYNC, ctx())?;
-    Ok(bios.submitted())
+    let bios = Template::new(request, extent.span(false)?, OpFlags::SYNC, ctx());
+    bios.map(|bios| bios.submitted()).ok_or(EINVAL)
 }
 
 #[macros::kunit_tests(rust_iomap)]

@@ -73,7 +73,7 @@ pub fn outlive<T: Exported>(
     span: Span<'_>,
     ctx: MaySleep,
 ) -> Result {
-    let mut bios = Template::new(&mut request, span, OpFlags::SYNC, ctx)?;
+    let mut bios = Template::new(&mut request, span, OpFlags::SYNC, ctx).unwrap();
     let _ended = request.seal(ctx); //~ E0505 request
     bios.submit_next()
 }
@@ -92,7 +92,7 @@ pub fn beyond<T: Exported>(bios: &mut Template<'_, '_, T>) {
 
 /// A span is made of a mapping, which checks it.
 pub fn made(span: &mut Span<'_>) {
-    span.fs_blocks = false; //~ E0616 fs_blocks
+    span.alignment = 1; //~ E0616 alignment
 }
 
 /// All of the range is more than what a mapping covers of it.
