@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ CENSUS = Path(__file__).with_name("census")
 TRACING = Path("/sys/kernel/tracing")
 EXT4, XFS = Path("/mnt/ext4"), Path("/mnt/xfs")
 MIB = 1 << 20
+TRIES = 10
 
 
 class Run:
@@ -97,51 +99,56 @@ class Tests:
 
     # fio
 
-    def fio(self, name: str, *jobs: str, argv: tuple[str, ...] = ()) -> tuple[Run, int]:
-        """The census of jobs one after the other, and how many requests fio has made."""
+    def fio(self, name: str, *jobs: str, argv: tuple[str, ...] = (), kind: str = "") -> tuple[Run, int]:
+        """The census of jobs one after the other, and how many requests fio has made.
+
+        It looks at a part of the time, which is short where the machine is slow. So a load may not fall into
+        that: this is repeated until something of the `kind` was seen, and the hop to the worker if there is one.
+        """
         log = self.out / "fio.json"
         words = " ".join(f"--name=j{i} {job} --stonewall" for i, job in enumerate(jobs)).split()
-        run = self.census(name, *argv, "--", "fio", "--output-format=json", f"--output={log}", "--direct=1", "--thread",
-                          "--allow_file_create=0", "--io_size=1g", "--norandommap", "--invalidate=0", *words)
-        assert run.status == 0, run.stderr
+        for _ in range(TRIES):
+            for at in (EXT4, XFS):
+                (at / "fallocated").unlink(missing_ok=True)
+                command("fallocate", "--length", str(16 * MIB), at / "fallocated")
+            run = self.census(name, *argv, "--", "fio", "--output-format=json", f"--output={log}", "--direct=1",
+                              "--thread", "--allow_file_create=0", "--io_size=1g", "--norandommap", "--invalidate=0",
+                              *words)
+            assert run.status == 0, run.stderr
+            if not kind or any(c["kind"] == kind and (c["hop_us"] or "worker" not in c["ended_in"])
+                               for c in run.json["classes"]):
+                break
         made = json.loads(log.read_text()[log.read_text().index("{"):])["jobs"]
         return run, sum(job[way]["total_ios"] for job in made for way in ("read", "write"))
 
     def plain(self) -> None:
         """Each request is counted once, under what it is."""
-        run, made = self.fio("plain", *(
-            f"--filename={at}/file --bs=4k --rw={rw} --ioengine={engine} --iodepth=8 --number_ios=2000"
-            for at in (EXT4, XFS) for rw in ("randread", "randwrite") for engine in ("psync", "libaio", "io_uring")),
-            argv=("--events=1000000",))
-        # io_uring repeats a request that was refused.
-        refused = sum(n for what, n in run.json["errors"].items() if "unavailable" in what)
-        assert made == 24000 == run.json["requests"] - refused, f"{made} of fio, {run.json['requests']} counted"
-        for at in (EXT4, XFS):
-            assert {"randread", "randwrite"} <= run.kinds(at).keys(), f"{at}: {run.kinds(at)}"
-            for kind in ("randread", "randwrite"):
-                n = sum(c["requests"] for c in run.json["classes"]
-                        if (c["mount"], c["kind"], c["engine"]) == (str(at), kind, "libaio"))
-                # The flags of these tell reads from writes, so that all are known of each.
-                assert 1990 < n < 2010, f"{at}, {kind}: {n}"
-        engines = {c["engine"] for c in run.json["classes"]}
-        assert engines == {"psync", "libaio", "io_uring"}, engines
-        assert all(c["row"].endswith(f"{c['engine']}/4k") for c in run.json["classes"] if c["row"]), run.stdout
-        assert run.json["saves_per_second"] > 0
+        for at, kind, engine in product((EXT4, XFS), ("randread", "randwrite"), ("psync", "libaio", "io_uring")):
+            run, made = self.fio("plain", f"--filename={at}/file --bs=4k --rw={kind} --ioengine={engine} --iodepth=8 "
+                                 "--number_ios=2000", argv=("--events=1000000",), kind=kind)
+            # io_uring repeats a request that was refused.
+            refused = sum(n for what, n in run.json["errors"].items() if "unavailable" in what)
+            assert made == 2000 == run.json["requests"] - refused, f"{made} of fio, {run.json['requests']} counted"
+            found = [c for c in run.json["classes"] if c["row"]]
+            assert {(c["mount"], c["kind"], c["engine"]) for c in found} == {(str(at), kind, engine)}, run.stdout
+            assert all(c["row"].endswith(f"{engine}/4k") for c in found), run.stdout
+            assert engine == "io_uring" or sum(c["requests"] for c in found) > 1990, run.stdout
+            assert run.json["saves_per_second"] > 0, run.stdout
 
     def owed(self) -> None:
         """What is to be done in the end, and the hop to the worker that does it."""
-        for at in (EXT4, XFS):
-            command("fallocate", "--length", str(16 * MIB), at / "fallocated")
-        run, _ = self.fio("owed", *(
-            f"--filename={at}/fallocated --size=16m --bs=16k --rw=write --ioengine=libaio --iodepth=16 "
-            "--fallocate=none --number_ios=1024" for at in (EXT4, XFS)), *(
-            f"--filename={at}/file --bs=4k --rw=randwrite --sync=dsync --number_ios=1000" for at in (EXT4, XFS)),
-            argv=("--events=1000000",))
+        append = "--size=16m --bs=16k --rw=write --ioengine=libaio --iodepth=16 --fallocate=none --number_ios=1024"
+        sync = "--bs=4k --rw=randwrite --sync=dsync --number_ios=1000"
         # The disk of ext4 has FUA, that of XFS has not.
-        for at, kind in ((EXT4, "unwritten"), (XFS, "unwritten"), (EXT4, "dsync-fua"), (XFS, "dsync-flush")):
+        for at, kind, job in ((EXT4, "unwritten", f"--filename={EXT4}/fallocated {append}"),
+                              (XFS, "unwritten", f"--filename={XFS}/fallocated {append}"),
+                              (EXT4, "dsync-fua", f"--filename={EXT4}/file {sync}"),
+                              (XFS, "dsync-flush", f"--filename={XFS}/file {sync}")):
+            run, _ = self.fio("owed", job, argv=("--events=1000000",), kind=kind)
             assert run.kinds(at).get(kind, 0) > 100, f"{at}: {run.kinds(at)}"
-        hops = [c for c in run.json["classes"] if c["kind"] == "unwritten" and c["hop_us"]]
-        assert hops and all(c["hop_us"][0] <= c["latency_us"][1] for c in hops), run.stdout
+            hops = [c for c in run.json["classes"] if c["kind"] == "unwritten" and c["hop_us"]]
+            assert all(c["hop_us"][0] <= c["latency_us"][1] for c in hops), run.stdout
+            assert hops or kind != "unwritten", run.stdout
 
     def probe(self) -> None:
         with open(EXT4 / "file", "rb") as file:
