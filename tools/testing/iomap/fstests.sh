@@ -79,7 +79,7 @@ shard()
 	while case $status in 75 | 124 | 125) ;; *) false ;; esac; do
 		[ "$(wc -l <"$run/$1/results.jsonl")" -gt "$lines" ] || break
 		lines=$(wc -l <"$run/$1/results.jsonl") status=0
-		# A test may take 240 s, and says nothing then.
+		# A test may take 120 s, and says nothing then.
 		GUEST_PREFIX="taskset -c ${cpus[$1]}" GUEST_MEM=${GUEST_MEM:-6G} GUEST_IDLE=${GUEST_IDLE:-400} \
 			GUEST_APPEND="kunit.enable=0 ${GUEST_APPEND:-}" \
 			run_guest um-test "$run-$1-$boot" $((minutes * 60 + 3600)) \

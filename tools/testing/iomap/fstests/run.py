@@ -30,7 +30,7 @@ import machine
 from only import matches
 
 BATCH = 4
-LIMIT = 240         # of a test, in seconds
+LIMIT = 120         # of a test, in seconds
 AGAIN = 75
 RERUNS = 2
 IMPLS = ("c", "rust")
