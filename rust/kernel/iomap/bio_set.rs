@@ -225,7 +225,8 @@ impl<T: Operations> BioSet<T> {
         let filled = if memory.is_bvec() && !iocb.is_sync() {
             bio.borrow(memory, span.bdev(), place.remaining())
         } else {
-            bio.pin(memory, span.bdev(), span.alignment())
+            // All of it or nothing, so no larger alignment matters.
+            bio.pin(memory, span.bdev(), span.bdev().logical_block_size())
         };
         let bio = match filled {
             Ok(bio) => bio,
