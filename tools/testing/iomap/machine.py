@@ -39,7 +39,7 @@ def command(*argv: str | Path, timeout: int = 300) -> None:
 
 def wait_for(done: Callable[[], T], what: str) -> T:
     """What it returns, as soon as that is something."""
-    for _ in range(200):
+    for _ in range(2400):
         if got := done():
             return got
         time.sleep(0.05)
