@@ -35,7 +35,8 @@ for itself, and only a reboot ended that.""",
 For the next patch: a file system can return blocks in a row as one mapping, though only some of them are written.""",
     "0014-xfs-let-a-write-that-must-not-block-cross": """\
 Of appends of 16k with RWF_NOWAIT that rewrite the last block, into fallocated blocks, 100 % were refused, and
-repeated by a caller that may block. Now it is 0.0 %.""",
+repeated by a caller that may block. Now it is 0.5 %. An append adds 16 % less, a write into two extents that are no
+neighbours 8 % more.""",
     "0015-ext4-look-at-all-blocks-of-a-write": """\
 A write with RWF_NOWAIT that begins in allocated blocks and ends in a hole changes nothing when it returns -EAGAIN.
 Before, the part up to the hole was written. Across written and unwritten blocks in a row it is one bio, not two.""",
