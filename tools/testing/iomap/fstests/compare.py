@@ -159,7 +159,7 @@ def body(summary: dict[str, Any]) -> str:
 
 
 def about(summary: dict[str, Any]) -> str:
-    groups = ", ".join(f"``{group}``" for group in GROUPS[1:])
+    groups = ", ".join(f"``{group}``" for group in GROUPS[2:])
     configs = "; ".join(f"{c.name}: ``mkfs.{c.fstype}{' ' if c.mkfs else ''}{c.mkfs}``"
                         + (", disks with ``stable_writes``" if c.stable_writes else "")
                         + (", files on the realtime device" if c.realtime else "") for c in CONFIGS)
@@ -168,7 +168,8 @@ def about(summary: dict[str, Any]) -> str:
         wrap(f"fstests ({summary['suite']}) on {summary['date'][:10]}, commit {summary['commit'][:12]}, Linux "
              f"{summary['kernel']}, User Mode Linux with KASAN and lockdep, disks of null_blk in memory; "
              f"{summary['minutes']} minutes in {summary['guests']} guest{'s' if summary['guests'] > 1 else ''}."),
-        wrap(f"Of the groups {groups} first comes what names direct I/O in its text, then a group after the other. "
+        wrap(f"Of the groups {groups} first comes what names direct I/O in its text, that in ``quick`` before the rest, then a "
+             "group after the other. "
              "What fstests calls dangerous, broken or deprecated is left out."
              + (f" No test of this fstests is in {' or '.join(empty)}." if empty else "")
              + (f" Only those were asked for that match ``{' '.join(summary['only'])}``." if summary["only"] else "")),

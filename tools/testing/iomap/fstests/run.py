@@ -35,8 +35,9 @@ AGAIN = 75
 RERUNS = 2
 IMPLS = ("c", "rust")
 TEST, SCRATCH = "/mnt/test", "/mnt/scratch"
-# In this order. "direct" is no group of fstests: these tests name direct I/O in their text.
-GROUPS = ("direct", "dio", "aio", "rw", "quick", "auto")
+# In this order. The first two are no groups of fstests: these tests name direct I/O in their text, and the first
+# are quick as well.
+GROUPS = ("direct-quick", "direct", "dio", "aio", "rw", "quick", "auto")
 DIRECT = re.compile(r"^[^#\n]*(_require_(odirect|aiodio)|aio-dio|O_DIRECT|direct=1|(XFS_IO_PROG|xfs_io) -\w*d)",
                     re.MULTILINE)
 # fstests says of them that they may leave a machine useless.
@@ -83,9 +84,9 @@ def tests(suite: Path, fstype: str) -> dict[str, list[str]]:
             if any(map(DANGEROUS.match, groups)):
                 continue
             if DIRECT.search((suite / "tests" / name).read_text(encoding="utf-8", errors="replace")):
-                groups.append("direct")
+                groups.append("direct-quick" if "quick" in groups else "direct")
             # What is only said to be direct belongs to no group that was asked for.
-            if first := next((group for group in GROUPS if group in groups and {*groups} & {*GROUPS[1:]}), None):
+            if first := next((group for group in GROUPS if group in groups and {*groups} & {*GROUPS[2:]}), None):
                 found[first].append(name)
     return found
 
@@ -249,7 +250,7 @@ def main() -> int:
     if args.plan:
         known = {group for folder in ("generic", *MKFS) for groups in group_list(args.suite, folder).values()
                  for group in groups}
-        text = json.dumps({"batches": batches, "empty": sorted({*GROUPS[1:]} - known)})
+        text = json.dumps({"batches": batches, "empty": sorted({*GROUPS[2:]} - known)})
         args.out.joinpath("plan.json").write_text(text, encoding="utf-8")
         return 0 if batches else 1
 

@@ -42,12 +42,12 @@ class Plan(Folder):
     def setUp(self) -> None:
         super().setUp()
         self.write("tests/generic/group.list", "# made by make\n\n001 auto quick\n002 rw auto\n003 auto dangerous_x\n"
-                   "004 auto aio\n005 soak\n")
+                   "004 auto aio\n005 soak\n006 quick\n")
         self.write("tests/ext4/group.list", "001 auto quick\n")
         self.write("tests/xfs/group.list", "")
         for name, text in {"generic/001": "# not O_DIRECT", "generic/002": "$XFS_IO_PROG -fd -c x",
                            "generic/003": "", "generic/004": "", "generic/005": "_require_odirect",
-                           "ext4/001": ""}.items():
+                           "generic/006": "O_DIRECT", "ext4/001": ""}.items():
             self.write(f"tests/{name}", text)
 
     def names(self, *only: str, batch: int = 4) -> list[tuple[str, str, list[str]]]:
@@ -57,12 +57,13 @@ class Plan(Folder):
 
     def test_direct_io_comes_first_and_the_configurations_take_turns(self) -> None:
         self.assertEqual(self.names(), [
+            ("e", "direct-quick", ["generic/006"]), ("x", "direct-quick", ["generic/006"]),
             ("e", "direct", ["generic/002"]), ("x", "direct", ["generic/002"]),
             ("e", "aio", ["generic/004"]), ("x", "aio", ["generic/004"]),
             ("e", "quick", ["generic/001", "ext4/001"]), ("x", "quick", ["generic/001"])])
 
     def test_a_batch_is_no_longer_than_it_may_be(self) -> None:
-        self.assertEqual(self.names("e/", batch=1)[2:], [("e", "quick", ["generic/001"]), ("e", "quick", ["ext4/001"])])
+        self.assertEqual(self.names("e/", batch=1)[3:], [("e", "quick", ["generic/001"]), ("e", "quick", ["ext4/001"])])
 
 
 class Records(Folder):
