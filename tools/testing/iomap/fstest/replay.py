@@ -83,7 +83,8 @@ def check_file(number: int, done: set[int]) -> None:
         if at in done:
             raise Failed(f"the write to {at} of file {number} was complete and is lost")
         if is_now.strip(b"\0"):
-            raise Failed(f"at {at} of file {number} is neither what was written nor nothing")
+            words = " ".join(is_now[n:n + 8].hex() for n in range(0, len(is_now), 4 << 10))
+            raise Failed(f"at {at} of file {number} is neither what was written nor nothing, but {words}")
 
 
 def check(fstype: str, disk: Path, cow: Path, done: list[set[int]]) -> None:
