@@ -168,9 +168,8 @@ def about(summary: dict[str, Any]) -> str:
         wrap(f"fstests ({summary['suite']}) on {summary['date'][:10]}, commit {summary['commit'][:12]}, Linux "
              f"{summary['kernel']}, User Mode Linux with KASAN and lockdep, disks of null_blk in memory; "
              f"{summary['minutes']} minutes in {summary['guests']} guest{'s' if summary['guests'] > 1 else ''}."),
-        wrap(f"Of the groups {groups} first comes what names direct I/O in its text, that in ``quick`` before the rest, then a "
-             "group after the other. "
-             "What fstests calls dangerous, broken or deprecated is left out."
+        wrap(f"Of the groups {groups} first comes what names direct I/O in its text, that in ``quick`` before the "
+             "rest, then a group after the other. What fstests calls dangerous, broken or deprecated is left out."
              + (f" No test of this fstests is in {' or '.join(empty)}." if empty else "")
              + (f" Only those were asked for that match ``{' '.join(summary['only'])}``." if summary["only"] else "")),
         wrap(f"Configurations: {configs}.")])
