@@ -5,6 +5,7 @@
 #
 #   XFSTESTS=dir   fstests, as its authors publish it; a copy is built
 #   MINUTES=n      for how long (180), and the time to build; what has no turn then is said
+#   GO_ON=1        goes on where the last run has ended, and says what both have found
 #   ONLY=          only tests that these globs, or parts of CONFIGURATION/TEST, match
 #   WRITE=1        makes the result the page Documentation/rust/iomap-fstests.rst
 #
@@ -63,8 +64,13 @@ version=$([ ! -e "$suite/.git" ] || git -c safe.directory="$suite" -C "$suite" d
 version=${version:-a copy without git, the sum of its files begins with $sum}
 
 run=$CACHE/run/fstests
-rm -rf "$run" "$run"-[0-9]*
-mkdir -p "$run"
+if is_on "${GO_ON:-}"; then
+	[ "$(cat "$run/suite" 2>/dev/null)" = "$sum" ] || die "there is no run of this fstests that GO_ON=1 could go on with"
+else
+	rm -rf "$run" "$run"-[0-9]*
+	mkdir -p "$run"
+	echo "$sum" >"$run/suite"
+fi
 # A word on the tests, rather now than after building a kernel.
 in_root python3 -B "$here/run.py" /cache/fstests/suite /cache/run/fstests --plan "${only_args[@]}" ||
 	die "ONLY=$ONLY matches no test: names are like xfs-reflink/generic/095"
@@ -73,8 +79,9 @@ in_root python3 -B "$here/run.py" /cache/fstests/suite /cache/run/fstests --plan
 # As long as a guest asks for another, or died and yet came further than the one before it.
 shard()
 {
-	local boot=0 status=75 lines=-1
+	local boot status=75 lines=-1
 
+	boot=$(find "$CACHE/run" -maxdepth 1 -name "fstests-$1-*" | wc -l)
 	children=()
 	while case $status in 75 | 124 | 125) ;; *) false ;; esac; do
 		[ "$(wc -l <"$run/$1/results.jsonl")" -gt "$lines" ] || break
@@ -94,12 +101,15 @@ shard()
 mapfile -t cpus < <(processors)
 n=$(awk '/^MemAvailable/ { print int($2 / 7e6) }' /proc/meminfo)
 n=$(printf '%s\n' "$n" ${#cpus[@]} 7 | sort -n | head -n 1)
+if is_on "${GO_ON:-}" && { [ ! -d "$run/$((n - 1))" ] || [ -d "$run/$n" ]; }; then
+	die "GO_ON=1 needs as many guests as the run had, and memory and processors are for $n"
+fi
 [ "$n" -gt 0 ] || die "a guest may take 7 GB of memory, and there is less: make some free"
 end=$(($(date +%s) + minutes * 60))
 say "$minutes minutes, guests: $n; their consoles are in $run-*/console.log"
 for ((i = 0; i < n; i++)); do
-	mkdir "$run/$i"
-	: >"$run/$i/results.jsonl"
+	mkdir -p "$run/$i"
+	: >>"$run/$i/results.jsonl"
 	echo 130 >"$run/$i/status"
 	shard $i &
 	children+=("$!")
@@ -107,11 +117,12 @@ done
 wait_guests
 
 about_run
+echo "$minutes $about_text" >>"$run/parts"
 publish fstests
 status=0
 page=()
 ! is_on "${WRITE:-}" || page=(--page /project/Documentation/rust/iomap-fstests.rst)
-in_root python3 -B "$here/compare.py" /cache/run/fstests "/project/$results" "--suite=$version" "--minutes=$minutes" \
+in_root python3 -B "$here/compare.py" /cache/run/fstests "/project/$results" "--suite=$version" \
 	"${page[@]}" "${about[@]}" "${only_args[@]}" </dev/null || status=$?
 published
 exit $status

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compares what fstests found with C and with Rust.
 
-compare.py RUN OUT: reads what run.py has left in RUN and the consoles of its guests, and puts into OUT
-fstests.json, report.txt, and of each test that differs or fails its outputs and its part of the console. --page
-writes the report as a page of the manual. Exit status 0 only if all guests came to their end, something ran, and
-no test ends with C as it never does with Rust.
+compare.py RUN OUT: reads what run.py has left in RUN, the consoles of its guests, and RUN/parts, which has the
+minutes and the date of each part of the run. Puts into OUT fstests.json, report.txt, and of each test that differs
+or fails its outputs and its part of the console. --page writes the report as a page of the manual. Exit status 0
+only if all guests came to their end, something ran, and no test ends with C as it never does with Rust.
 """
 
 import argparse
@@ -165,9 +165,9 @@ def about(summary: dict[str, Any]) -> str:
                         + (", files on the realtime device" if c.realtime else "") for c in CONFIGS)
     empty = [f"``{group}``" for group in summary["empty"]]
     return "\n\n".join([
-        wrap(f"fstests ({summary['suite']}) on {summary['date'][:10]}, commit {summary['commit'][:12]}, Linux "
-             f"{summary['kernel']}, User Mode Linux with KASAN and lockdep, disks of null_blk in memory; "
-             f"{summary['minutes']} minutes in {summary['guests']} guest{'s' if summary['guests'] > 1 else ''}."),
+        wrap(f"fstests ({summary['suite']}), Linux {summary['kernel']}, User Mode Linux with KASAN and lockdep, disks "
+             f"of null_blk in memory; {summary['guests']} guest{'s' if summary['guests'] > 1 else ''}: "
+             + ", then ".join(f"{minutes} minutes on {on}" for minutes, on in summary["parts"]) + "."),
         wrap(f"Of the groups {groups} first comes what names direct I/O in its text, that in ``quick`` before the "
              "rest, then a group after the other. What fstests calls dangerous, broken or deprecated is left out."
              + (f" No test of this fstests is in {' or '.join(empty)}." if empty else "")
@@ -182,8 +182,9 @@ def page(summary: dict[str, Any]) -> str:
         f".. SPDX-License-Identifier: GPL-2.0\n\n{rule}\n{title}\n{rule}",
         wrap("The tests of fstests, run with direct I/O in C and with direct I/O in Rust (:doc:`iomap`) by the same "
              "kernel. This page was made by::"),
-        f"  $ make fstests XFSTESTS=~/xfstests MINUTES={summary['minutes']} WRITE=1"
-        + (f" ONLY='{' '.join(summary['only'])}'" if summary["only"] else ""),
+        "\n".join(f"  $ make fstests XFSTESTS=~/xfstests MINUTES={minutes} WRITE=1" + " GO_ON=1" * (at > 0)
+                  + (f" ONLY='{' '.join(summary['only'])}'" if summary["only"] else "")
+                  for at, (minutes, _) in enumerate(summary["parts"])),
         about(summary), section("Result", body(summary))]) + "\n"
 
 
@@ -218,7 +219,6 @@ def main() -> int:
     ap.add_argument("out", type=Path)
     ap.add_argument("--page", type=Path)
     ap.add_argument("--suite", default="")
-    ap.add_argument("--minutes", type=int, default=0)
     ap.add_argument("--date", default="")
     ap.add_argument("--commit", default="")
     ap.add_argument("--dirty", action="store_true")
@@ -229,7 +229,8 @@ def main() -> int:
     found, kernel = read(args.run)
     ends = {path.parent.name: path.read_text().strip() for path in sorted(args.run.glob("[0-9]*/status"))}
     summary = {"date": args.date, "commit": args.commit + "+" * args.dirty, "kernel": kernel, "suite": args.suite,
-               "minutes": args.minutes, "only": args.only, "guests": len(ends),
+               "parts": [line.split(" ", 1) for line in (args.run / "parts").read_text().splitlines()],
+               "only": args.only, "guests": len(ends),
                "empty": plan["empty"], **summarize(plan["batches"], found)}
     for runs in found.values():
         for record in (r for records in runs.values() for r in records):

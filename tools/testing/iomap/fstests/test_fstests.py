@@ -115,6 +115,7 @@ class Compare(Folder):
         super().setUp()
         self.write("run/plan.json", json.dumps({"batches": PLAN, "empty": ["dio"]}))
         self.write("run/0/status", "0\n")
+        self.write("run/parts", "9 2026-01-01, commit 0123456789ab\n")
         self.record(ENDS)
 
     def record(self, ends: dict[str, dict[str, list[str]]]) -> None:
@@ -127,7 +128,7 @@ class Compare(Folder):
 
     def main(self, *more: str) -> tuple[int, str, dict[str, Any]]:
         (self.dir / "out").mkdir(exist_ok=True)
-        argv = ["compare.py", str(self.dir / "run"), str(self.dir / "out"), "--suite=v1", "--minutes=9",
+        argv = ["compare.py", str(self.dir / "run"), str(self.dir / "out"), "--suite=v1",
                 "--date=2026-11-24T00:00:00Z", "--commit=0123456789abcdef", *more]
         with mock.patch("sys.argv", argv), contextlib.redirect_stdout(io.StringIO()), \
                 contextlib.redirect_stderr(io.StringIO()) as said:
@@ -173,11 +174,13 @@ class Compare(Folder):
         self.assertFalse((self.dir / "out/outputs/ext4/generic-001").exists())
 
     def test_page_is_made_from_the_same(self) -> None:
+        self.write("run/parts", "9 2026-01-01, commit 0123456789ab\n8 2026-01-02, commit 1123456789ab\n")
         self.main("--page", str(self.dir / "page.rst"), "--only=ext4/*")
         page = (self.dir / "page.rst").read_text()
         self.assertTrue(page.startswith(".. SPDX-License-Identifier: GPL-2.0\n\n===="))
-        for words in ("No test of this fstests is in ``dio``.", "commit 0123456789ab,",
-                      "WRITE=1 ONLY='ext4/*'", "What differs ======"):
+        for words in ("No test of this fstests is in ``dio``.", "1 guest: 9 minutes on 2026-01-01, commit 0123456789ab, "
+                      "then 8 minutes on 2026-01-02, commit 1123456789ab.",
+                      "MINUTES=9 WRITE=1 ONLY='ext4/*'", "MINUTES=8 WRITE=1 GO_ON=1 ONLY='ext4/*'", "What differs ======"):
             self.assertIn(words, " ".join(page.split()))
 
 
