@@ -178,9 +178,10 @@ class Compare(Folder):
         self.main("--page", str(self.dir / "page.rst"), "--only=ext4/*")
         page = (self.dir / "page.rst").read_text()
         self.assertTrue(page.startswith(".. SPDX-License-Identifier: GPL-2.0\n\n===="))
-        for words in ("No test of this fstests is in ``dio``.", "1 guest: 9 minutes on 2026-01-01, commit 0123456789ab, "
-                      "then 8 minutes on 2026-01-02, commit 1123456789ab.",
-                      "MINUTES=9 WRITE=1 ONLY='ext4/*'", "MINUTES=8 WRITE=1 GO_ON=1 ONLY='ext4/*'", "What differs ======"):
+        for words in ("No test of this fstests is in ``dio``.", "1 guest: 9 minutes on 2026-01-01, commit 0123456789ab"
+                      ", then 8 minutes on 2026-01-02, commit 1123456789ab.",
+                      "MINUTES=9 WRITE=1 ONLY='ext4/*'", "MINUTES=8 WRITE=1 GO_ON=1 ONLY='ext4/*'",
+                      "What differs ======"):
             self.assertIn(words, " ".join(page.split()))
 
 
