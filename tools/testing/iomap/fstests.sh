@@ -6,6 +6,7 @@
 #   XFSTESTS=dir   fstests, as its authors publish it; a copy is built
 #   MINUTES=n      for how long (180), and the time to build; what has no turn then is said
 #   GO_ON=1        goes on where the last run has ended, and says what both have found
+#   AGAIN=         with GO_ON=1: tests that have another turn, named as in ONLY; what was found of them is forgotten
 #   ONLY=          only tests that these globs, or parts of CONFIGURATION/TEST, match
 #   WRITE=1        makes the result the page Documentation/rust/iomap-fstests.rst
 #
@@ -63,16 +64,19 @@ fi
 version=$([ ! -e "$suite/.git" ] || git -c safe.directory="$suite" -C "$suite" describe --always --dirty)
 version=${version:-a copy without git, the sum of its files begins with $sum}
 
+read -ra again <<<"${AGAIN:-}"
 run=$CACHE/run/fstests
 if is_on "${GO_ON:-}"; then
 	[ "$(cat "$run/suite" 2>/dev/null)" = "$sum" ] || die "there is no run of this fstests that GO_ON=1 could go on with"
 else
+	[ -z "${AGAIN:-}" ] || die "AGAIN= needs GO_ON=1: a new run has no test that was run before"
 	rm -rf "$run" "$run"-[0-9]*
 	mkdir -p "$run"
 	echo "$sum" >"$run/suite"
 fi
 # A word on the tests, rather now than after building a kernel.
-in_root python3 -B "$here/run.py" /cache/fstests/suite /cache/run/fstests --plan "${only_args[@]}" ||
+in_root python3 -B "$here/run.py" /cache/fstests/suite /cache/run/fstests --plan "${only_args[@]}" \
+	"${again[@]/#/--again=}" ||
 	die "ONLY=$ONLY matches no test: names are like xfs-reflink/generic/095"
 "$IOMAP_DIR/build.sh" um-test
 
@@ -86,8 +90,8 @@ shard()
 	while case $status in 75 | 124 | 125) ;; *) false ;; esac; do
 		[ "$(wc -l <"$run/$1/results.jsonl")" -gt "$lines" ] || break
 		lines=$(wc -l <"$run/$1/results.jsonl") status=0
-		# A test may take 120 s, and says nothing then.
-		GUEST_PREFIX="taskset -c ${cpus[$1]}" GUEST_MEM=${GUEST_MEM:-6G} GUEST_IDLE=${GUEST_IDLE:-400} \
+		# A test may take 300 s, and says nothing then.
+		GUEST_PREFIX="taskset -c ${cpus[$1]}" GUEST_MEM=${GUEST_MEM:-6G} GUEST_IDLE=${GUEST_IDLE:-900} \
 			GUEST_APPEND="kunit.enable=0 ${GUEST_APPEND:-}" \
 			run_guest um-test "$run-$1-$boot" $((minutes * 60 + 3600)) \
 			python3 -B "$here/run.py" /cache/fstests/suite "/cache/run/fstests/$1" "--until=$end" \
@@ -117,7 +121,7 @@ done
 wait_guests
 
 about_run
-echo "$minutes $about_text" >>"$run/parts"
+echo "$minutes $about_text${AGAIN:+, again ${again[*]}}" >>"$run/parts"
 publish fstests
 status=0
 page=()

@@ -183,16 +183,19 @@ def page(summary: dict[str, Any]) -> str:
         wrap("The tests of fstests, run with direct I/O in C and with direct I/O in Rust (:doc:`iomap`) by the same "
              "kernel. This page was made by::"),
         "\n".join(f"  $ make fstests XFSTESTS=~/xfstests MINUTES={minutes} WRITE=1" + " GO_ON=1" * (at > 0)
+                  + (f" AGAIN='{again}'" if (again := on.partition(", again ")[2]) else "")
                   + (f" ONLY='{' '.join(summary['only'])}'" if summary["only"] else "")
-                  for at, (minutes, _) in enumerate(summary["parts"])),
+                  for at, (minutes, on) in enumerate(summary["parts"])),
         about(summary), section("Result", body(summary))]) + "\n"
 
 
 def console(run: Path, record: Record) -> str:
     """What the kernel said while this ran."""
-    text = "".join(path.read_text(encoding="utf-8", errors="replace").replace("\r", "")
-                   for path in sorted(run.parent.glob(f"{run.name}-{record['guest']}-*/console.log")))
-    for part in text.split("fstests: "):
+    logs = sorted(run.parent.glob(f"{run.name}-{record['guest']}-*/console.log"),
+                  key=lambda path: int(path.parent.name.rpartition("-")[2]))
+    text = "".join(path.read_text(encoding="utf-8", errors="replace").replace("\r", "") for path in logs)
+    # The last one counts: the test may have had another turn.
+    for part in reversed(text.split("fstests: ")):
         if part.startswith(f"{record['config']} {record['impl']} {record['attempt']}\n"):
             for test in part.split("run fstests ")[1:]:
                 if test.startswith(f"{record['test']} at "):

@@ -8,7 +8,7 @@ OUT/results.jsonl is a test that ended. What a guest before this one did, which 
 repeated: the test that it was in is "died". Exit status 75 asks for another guest, which goes on.
 
 run.py SUITE OUT --plan: writes what there is to run, in this order, to OUT/plan.json, and which groups
-no test is in.
+no test is in. What guests found of the tests that --again names is forgotten.
 """
 
 import argparse
@@ -30,7 +30,7 @@ import machine
 from only import matches
 
 BATCH = 4
-LIMIT = 120         # of a test, in seconds
+LIMIT = 300         # of a test, in seconds
 AGAIN = 75
 RERUNS = 2
 IMPLS = ("c", "rust")
@@ -117,6 +117,17 @@ def read_report(text: str) -> list[Record]:
             "reason": "" if status == "pass" else said.removeprefix("[not run]").strip(),
             "diff": [line.strip() for line in more if re.match(r" {4}[-+](?!-- |\+\+ )", line)]})
     return records
+
+
+def forget(log: Path, patterns: Sequence[str]) -> None:
+    """These tests have another turn."""
+    def again(config: str, names: Sequence[str]) -> bool:
+        return any(matches(f"{config}/{name}", patterns) for name in names)
+
+    lines = [line for line in log.read_text(encoding="utf-8").splitlines()
+             if not ("status" in (of := json.loads(line)) and again(of["config"], [of["test"]]))
+             and not ("done" in of and again(*of["done"]))]
+    log.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 class Guest:
@@ -243,6 +254,7 @@ def main() -> int:
     ap.add_argument("--plan", action="store_true")
     ap.add_argument("--until", type=float, default=0, help="begin nothing after this time")
     ap.add_argument("--only", action="append", default=[], help="glob or part of CONFIGURATION/TEST")
+    ap.add_argument("--again", action="append", default=[], help="the same")
     ap.add_argument("--shard", default="0/1", help="I/N: every N-th configuration from the I-th")
     args = ap.parse_args()
     at, of = map(int, args.shard.split("/"))
@@ -252,6 +264,8 @@ def main() -> int:
                  for group in groups}
         text = json.dumps({"batches": batches, "empty": sorted({*GROUPS[2:]} - known)})
         args.out.joinpath("plan.json").write_text(text, encoding="utf-8")
+        for log in args.out.glob("[0-9]*/results.jsonl") if args.again else ():
+            forget(log, args.again)
         return 0 if batches else 1
 
     # On the file system of the host, a look at its thousands of files takes check longer than most tests.

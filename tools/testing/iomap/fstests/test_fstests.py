@@ -93,6 +93,18 @@ class Records(Folder):
         self.guest().bury()
         self.assertNotIn("generic/005", self.ends())
 
+    def test_what_has_another_turn_is_forgotten(self) -> None:
+        names = ["generic/001", "generic/003"]
+        for impl in run.IMPLS:
+            self.write(f"results/ext4-{impl}-0/check.out", REPORT)
+            self.guest().put(begin=("ext4", impl, 0, names))
+            self.guest().take("ext4", impl, 0, names)
+        self.guest().put(done=("ext4", names))
+        self.guest().put(done=("ext4", ["generic/002"]))
+        run.forget(self.guest().log, ["xfs/generic/003", "ext4/*3"])
+        self.assertEqual((self.ends(), self.ends(impl="rust")), ({"generic/001": "pass"}, {"generic/001": "pass"}))
+        self.assertEqual([line["done"][1] for line in self.guest().lines if "done" in line], [["generic/002"]])
+
     def test_another_run_of_a_test_is_another(self) -> None:
         self.write("results/ext4-rust-1/check.out", REPORT)
         self.guest().take("ext4", "rust", 1, ["generic/003"])
@@ -163,7 +175,8 @@ class Compare(Folder):
 
     def test_console_of_a_difference(self) -> None:
         part = "[1] run fstests generic/003 at {}\n"
-        self.write("run-0-0/console.log", "".join(
+        self.write("run-0-9/console.log", "[0] fstests: ext4 rust 1\n" + part.format("its first turn"))
+        self.write("run-0-10/console.log", "".join(
             f"[0] fstests: ext4 {impl} {n}\n" + part.format(f"{impl}{n}") + "[2] run fstests generic/004 at x\n"
             for n in (0, 1) for impl in ("c", "rust")))
         self.write("run/0/results/ext4-rust-1/generic/003.out.bad", "bad")
@@ -174,13 +187,14 @@ class Compare(Folder):
         self.assertFalse((self.dir / "out/outputs/ext4/generic-001").exists())
 
     def test_page_is_made_from_the_same(self) -> None:
-        self.write("run/parts", "9 2026-01-01, commit 0123456789ab\n8 2026-01-02, commit 1123456789ab\n")
+        self.write("run/parts", "9 2026-01-01, commit 0123456789ab\n"
+                                "8 2026-01-02, commit 1123456789ab, again g/1 g/2\n")
         self.main("--page", str(self.dir / "page.rst"), "--only=ext4/*")
         page = (self.dir / "page.rst").read_text()
         self.assertTrue(page.startswith(".. SPDX-License-Identifier: GPL-2.0\n\n===="))
         for words in ("No test of this fstests is in ``dio``.", "1 guest: 9 minutes on 2026-01-01, commit 0123456789ab"
-                      ", then 8 minutes on 2026-01-02, commit 1123456789ab.",
-                      "MINUTES=9 WRITE=1 ONLY='ext4/*'", "MINUTES=8 WRITE=1 GO_ON=1 ONLY='ext4/*'",
+                      ", then 8 minutes on 2026-01-02, commit 1123456789ab, again g/1 g/2.",
+                      "MINUTES=9 WRITE=1 ONLY='ext4/*'", "MINUTES=8 WRITE=1 GO_ON=1 AGAIN='g/1 g/2' ONLY='ext4/*'",
                       "What differs ======"):
             self.assertIn(words, " ".join(page.split()))
 
