@@ -131,12 +131,13 @@ def read_report(text: str) -> list[Record]:
 
 
 def forget(log: Path, patterns: Sequence[str]) -> None:
-    """These tests have another turn."""
+    """These tests have another turn, and so has what ran when the whole run was interrupted."""
     def again(config: str, names: Sequence[str]) -> bool:
-        return any(matches(f"{config}/{name}", patterns) for name in names)
+        return bool(patterns) and any(matches(f"{config}/{name}", patterns) for name in names)
 
     lines = [line for line in log.read_text(encoding="utf-8").splitlines()
-             if not ("status" in (of := json.loads(line)) and again(of["config"], [of["test"]]))
+             if not {"begin", "end"} & {*(of := json.loads(line))}
+             and not ("status" in of and again(of["config"], [of["test"]]))
              and not ("done" in of and again(*of["done"]))]
     log.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
@@ -275,7 +276,7 @@ def main() -> int:
                  for group in groups}
         text = json.dumps({"batches": batches, "empty": sorted({*GROUPS[2:]} - known)})
         args.out.joinpath("plan.json").write_text(text, encoding="utf-8")
-        for log in args.out.glob("[0-9]*/results.jsonl") if args.again else ():
+        for log in args.out.glob("[0-9]*/results.jsonl"):
             forget(log, args.again)
         return 0 if batches else 1
 

@@ -101,8 +101,12 @@ class Records(Folder):
             self.guest().take("ext4", impl, 0, names)
         self.guest().put(done=("ext4", names))
         self.guest().put(done=("ext4", ["generic/002"]))
+        self.guest().put(begin=("ext4", "c", 0, ["generic/004"]))
         run.forget(self.guest().log, ["xfs/generic/003", "ext4/*3"])
         self.assertEqual((self.ends(), self.ends(impl="rust")), ({"generic/001": "pass"}, {"generic/001": "pass"}))
+        self.guest().bury()
+        self.assertEqual(self.ends(), {"generic/001": "pass"})
+        run.forget(self.guest().log, [])
         self.assertEqual([line["done"][1] for line in self.guest().lines if "done" in line], [["generic/002"]])
 
     def test_another_run_of_a_test_is_another(self) -> None:
