@@ -295,26 +295,6 @@ CASE(extend, "extend")
 	}
 }
 
-/* Truncated inside a written block, then written directly behind the new end */
-CASE(tail_zero, "tail-zero")
-{
-	u32 bs = max(env.blksz, 1024U);
-	u8 *want = xalloc(64 * KiB);
-	struct engine *e = eng_open(ENG_SYNC);
-
-	for (u32 keep_sectors = 0; keep_sectors < bs / SECTOR; keep_sectors++) {
-		int fd = new_file("tail", want, 4 * bs);
-		u64 size = 2 * bs + keep_sectors * SECTOR;
-
-		OK(ftruncate(fd, size));
-		memset(want + size, 0, 64 * KiB - size);
-		fill(want + size, SECTOR, size);
-		CHECK_WRITE(e, fd, want + size, SECTOR, size, 0);
-		OK(ftruncate(fd, 4 * bs));
-		expect("tail", want, 4 * bs);
-	}
-}
-
 CASE(sync_writes, "sync-writes")
 {
 	static const struct {
@@ -1141,37 +1121,6 @@ CASE(loop_device, "loop-device")
 	CHECK(dio == '1', "the loop device did not turn direct I/O on");
 	CHECK(!ret, "loop device: %lld", ret);
 	expect("loop", want, len);
-}
-
-/* Writes into shared extents: the other file keeps what it had. */
-CASE(reflink, "reflink")
-{
-	u32 bs = max(env.blksz, PAGE);
-	size_t len = 1 * MiB;
-	u8 *orig = xalloc(len), *want = xalloc(len);
-	static const u32 offs[] = { 0, 8192, 65536, 262144, 524288 + 512, 786432 };
-	static const u32 lens[] = { 4096, 512, 131072, 262144 - 4096, 1024, 262144 };
-
-	if (!env.reflink)
-		skip("no reflink");
-	for_each_engine(e, PLAIN) {
-		int fd = new_file("shared", orig, len), copy = create("copy", O_DIRECT);
-
-		OK(ioctl(copy, FICLONE, fd));
-		memcpy(want, orig, len);
-		for (size_t i = 0; i < ARRAY_SIZE(offs); i++) {
-			fill(want + offs[i], lens[i], i + e->kind);
-			ANSWER(eng_write(e, copy, want + offs[i], lens[i], offs[i], i & 1 ? RWF_DSYNC : 0),
-			       lens[i], "%s off=%u len=%u", e->name, offs[i], lens[i]);
-			check_file("shared", orig, len);
-			check_file("copy", want, len);
-		}
-		/* From the other side, a single block in the middle of what is shared */
-		fill(orig + 64 * bs, bs, 99 + e->kind);
-		CHECK_WRITE(e, fd, orig + 64 * bs, bs, 64 * bs, 0);
-		expect("shared", orig, len);
-		expect("copy", want, len);
-	}
 }
 
 /* RWF_ATOMIC: all of it or EINVAL. XFS does it with copy-on-write where the disk cannot. */
