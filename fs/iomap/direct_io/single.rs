@@ -70,9 +70,10 @@ fn needs_more(extent: Extent<'_>) -> bool {
 /// Submits all of a request as one bio, if the mapping at `place` and the memory allow that.
 ///
 /// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`. With it
-/// comes `EAGAIN` if the request must not block and would wait for memory here.
+/// comes `EAGAIN` if the request must not block and would wait for memory here. A `BOUNCED` read,
+/// which copies its data where its bio ends, always needs more.
 #[inline(always)]
-pub(super) fn start<'m>(
+pub(super) fn start<'m, const BOUNCED: bool>(
     iocb: BusyIocb<DioOps>,
     dio: &Dio,
     work: CompWork,
@@ -106,7 +107,7 @@ pub(super) fn start<'m>(
         }
     }
 
-    let mut bio = match SINGLES.fill(iocb, &span, memory, plan.flags, ctx) {
+    let mut bio = match SINGLES.fill::<BOUNCED>(iocb, &span, memory, plan.flags, ctx) {
         Ok(bio) => bio,
         Err((iocb, error)) => {
             // Pinning may fail at a later segment, and leaves the iterator there.
@@ -128,7 +129,7 @@ pub(super) fn start<'m>(
     let mut dio = Dio {
         // CAST: All of a request, which is at most `isize::MAX`.
         size: bio.size() as isize,
-        kind: Kind::new(false, work),
+        kind: Kind::new(BOUNCED, work),
         ..*dio
     };
     dio.set_through(&plan);

@@ -206,7 +206,7 @@ fn begin<R, M>(
 /// `PARTIAL` the memory is often not resident, so a single bio would often be short.
 #[inline(always)]
 pub(crate) fn is_counted(flags: CallerFlags, dops: DioOps) -> bool {
-    flags.has(CallerFlags::BOUNCE | CallerFlags::PARTIAL) || dops.takes_part()
+    flags.has(CallerFlags::PARTIAL) || dops.takes_part()
 }
 
 /// Submits a request, and completes it if it is not in flight (`iomap_dio_rw()`).
@@ -216,7 +216,14 @@ pub(crate) fn rw(call: Call<'_>) -> Answer {
     let answer = begin(
         call,
         |_| Ok(()),
-        |iocb, dio, work, iter, memory, ()| decide_and_submit(iocb, dio, work, iter, memory, ctx),
+        |iocb, dio, work, iter, memory, ()| {
+            if dio.flags.has(CallerFlags::BOUNCE) {
+                // A copy, so that the description of others stays in registers.
+                let kind = Kind::new(true, work);
+                return submit_bounced(iocb, Dio { kind, ..dio }, iter, memory, ctx);
+            }
+            decide_and_submit::<false>(iocb, dio, work, iter, memory, ctx)
+        },
     );
     match answer {
         Ok(answer) | Err(answer) => answer,
@@ -225,7 +232,7 @@ pub(crate) fn rw(call: Call<'_>) -> Answer {
 
 /// Asks for the first mapping, which decides what the request is, and submits it.
 #[inline(always)]
-fn decide_and_submit(
+fn decide_and_submit<const BOUNCED: bool>(
     iocb: BusyIocb<DioOps>,
     dio: Dio,
     work: CompWork,
@@ -239,7 +246,7 @@ fn decide_and_submit(
         if first.is_err() {
             return Err((iocb, first));
         }
-        match single::start(iocb, &dio, work, iter, &mut memory, mark, ctx) {
+        match single::start::<BOUNCED>(iocb, &dio, work, iter, &mut memory, mark, ctx) {
             Ok(flight) => {
                 iter.end(ctx);
                 Ok(flight)
@@ -251,7 +258,7 @@ fn decide_and_submit(
         Ok(flight) => flight,
         // Each field by itself, so that the description stays in registers until here.
         Err((iocb, first)) => {
-            let kind = Kind::new(false, work);
+            let kind = Kind::new(BOUNCED, work);
             let dio = Dio { kind, ..dio };
             return match first {
                 Ok(first) => walk(iocb, dio, iter, memory, first, ctx),
@@ -284,6 +291,20 @@ fn decide_and_submit(
         memory.advance(passed_end.unwrap_or(mark.left()));
     }
     complete::answer(ended, ctx)
+}
+
+/// As [`decide_and_submit`], through bounce buffers.
+#[cold]
+#[inline(never)]
+fn submit_bounced(
+    iocb: BusyIocb<DioOps>,
+    dio: Dio,
+    iter: &mut Iter<'_>,
+    memory: IovIter<'_>,
+    ctx: MaySleep,
+) -> Answer {
+    let work = dio.work();
+    decide_and_submit::<true>(iocb, dio, work, iter, memory, ctx)
 }
 
 /// Completes a request without bios: there is no first mapping, or no memory without waiting.
@@ -324,7 +345,8 @@ fn walk(
             return iocb.refuse(error);
         }
     };
-    let bios = Submitter::new(prepared, iocb, dio, memory, false);
+    let bounced = dio.flags.has(CallerFlags::BOUNCE);
+    let bios = Submitter::new(prepared, iocb, dio, memory, bounced);
     match submit(bios, iter, Some(first), ctx) {
         Ok(ended) => complete::answer_rare(ended, ctx),
         Err(queued) => queued.answer(),

@@ -450,6 +450,18 @@ impl Drop for Filled {
     }
 }
 
+/// Frees the bounce buffers of a write that has ended, and keeps the bio. Any context.
+///
+/// # Safety
+///
+/// `bio` must have ended, be a write that [`Bio::bounce`] has filled, and belong to the caller.
+#[doc(alias = "bio_iov_iter_unbounce")]
+#[inline]
+pub(crate) unsafe fn unbounce_write(bio: *mut bindings::bio) {
+    // SAFETY: Required of the caller. For a write it does not matter whether it has failed.
+    unsafe { bindings::bio_iov_iter_unbounce(bio, false, false) };
+}
+
 /// Puts a bio that was not submitted, with its pages and its integrity data.
 ///
 /// # Safety
@@ -480,6 +492,12 @@ impl Filled {
     #[inline]
     pub(crate) fn into_raw(self) -> *mut bindings::bio {
         ManuallyDrop::new(self).as_raw()
+    }
+
+    /// Whether it has bounce buffers.
+    #[inline]
+    pub(crate) fn is_bounced(&self) -> bool {
+        self.bounced
     }
 
     /// The size of the transfer in bytes (`bi_size`).

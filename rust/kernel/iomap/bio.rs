@@ -408,7 +408,7 @@ pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
 
 /// The last bio of the request has ended. Not inline, for the bios that are not the last.
 #[inline(never)]
-fn done<T: Operations>(request: Unique<T>) {
+pub(super) fn done<T: Operations>(request: Unique<T>) {
     T::done(request);
 }
 

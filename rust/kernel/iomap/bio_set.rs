@@ -23,6 +23,7 @@
 //! hold on the request.
 
 use super::{
+    bio::done,
     handover::{
         sleep_until,
         AtHandshake,
@@ -143,7 +144,8 @@ impl<T: Operations> BioSet<T> {
         })
     }
 
-    /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`.
+    /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`. The data of
+    /// a `BOUNCED` write is copied to buffers of the bio now.
     ///
     /// The kiocb belongs to the bio from now on. If this fails, it comes back with the error; the
     /// memory stays where `bio_iov_iter_get_pages()` leaves it. The memory of an asynchronous kiocb
@@ -154,12 +156,12 @@ impl<T: Operations> BioSet<T> {
     /// device: then its bio fails with `EAGAIN`.
     ///
     /// Fails with `ENOTBLK` if one bio may not take all of it, with `EAGAIN` if there is no memory
-    /// without waiting, with `EFAULT` if the caller's memory cannot be accessed, and with `EINVAL`
-    /// if that is not aligned as the device needs it, or if it is for the other direction than the
-    /// mapping.
-    #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages"))]
+    /// without waiting, with `ENOMEM` if there is none for bounce buffers, with `EFAULT` if the
+    /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
+    /// needs it, if it is for the other direction than the mapping, or for a `BOUNCED` read.
+    #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
-    pub fn fill(
+    pub fn fill<const BOUNCED: bool>(
         &'static self,
         iocb: BusyIocb<DioOps>,
         span: &Whole<'_>,
@@ -167,7 +169,10 @@ impl<T: Operations> BioSet<T> {
         flags: OpFlags,
         ctx: MaySleep,
     ) -> Result<Unsubmitted<T, DioOps>, (BusyIocb<DioOps>, Error)> {
-        self.build(iocb, span, memory, flags, ctx, false)
+        if BOUNCED && !memory.is_source() {
+            return Err((iocb, EINVAL));
+        }
+        self.build::<_, false, BOUNCED>(iocb, span, memory, flags, ctx)
     }
 
     /// As [`BioSet::fill`], for a simple read, of a file that is not encrypted. `flags` say whether
@@ -181,28 +186,31 @@ impl<T: Operations> BioSet<T> {
         flags: OpFlags,
         ctx: MaySleep,
     ) -> Result<Unsubmitted<T, ()>, (BusyIocb<()>, Error)> {
-        self.build(iocb, span, memory, flags, ctx, true)
+        self.build::<_, true, false>(iocb, span, memory, flags, ctx)
     }
 
-    /// As [`BioSet::fill`]. A `simple` one is a read that leaves out what only others need.
+    /// As [`BioSet::fill`]. A `SIMPLE` one is a read that leaves out what only others need.
     #[inline(always)]
-    fn build<O>(
+    fn build<O, const SIMPLE: bool, const BOUNCED: bool>(
         &'static self,
         iocb: BusyIocb<O>,
         span: &Whole<'_>,
         memory: &mut IovIter<'_>,
         flags: OpFlags,
         ctx: MaySleep,
-        simple: bool,
     ) -> Result<Unsubmitted<T, O>, (BusyIocb<O>, Error)> {
         let place = span.place();
         let write = memory.is_source();
-        if write != (!simple && place.is_write()) {
+        if write != (!SIMPLE && place.is_write()) {
             return Err((iocb, EINVAL));
         }
-        let vecs = memory.vecs_to_alloc();
+        let vecs = if BOUNCED {
+            memory.bounce_vecs()
+        } else {
+            memory.vecs_to_alloc()
+        };
         // A need for `MAX_VECS` segments may mean more than that, so treat it as too many.
-        if !simple && vecs == MAX_VECS {
+        if !SIMPLE && vecs == MAX_VECS {
             return Err((iocb, ENOTBLK));
         }
         let gfp = if place.is_nowait() {
@@ -218,11 +226,13 @@ impl<T: Operations> BioSet<T> {
         };
         bio.set_sector(span.sector(place.pos()));
         bio.set_ioprio(iocb.ioprio());
-        if !simple {
+        if !SIMPLE {
             bio.set_write_hint(place.inode());
             bio.set_crypt_ctx(place.inode(), place.pos(), ctx);
         }
-        let filled = if memory.is_bvec() && !iocb.is_sync() {
+        let filled = if BOUNCED {
+            bio.bounce(memory, span.max_bio_bytes(), span.alignment())
+        } else if memory.is_bvec() && !iocb.is_sync() {
             bio.borrow(memory, span.bdev(), place.remaining())
         } else {
             // All of it or nothing, so no larger alignment matters.
@@ -375,7 +385,12 @@ impl<T: Operations> Unsubmitted<T, DioOps> {
             if (*pad).head.left.0.flags().has(IocbFlags::NOWAIT) {
                 bio::set_nowait(bio);
             }
-            Self::send(self.bio, end_started::<T>, ctx);
+            let end_io = if self.bio.is_bounced() {
+                end_bounced::<T>
+            } else {
+                end_started::<T>
+            };
+            Self::send(self.bio, end_io, ctx);
         }
         // INVARIANT: Just submitted.
         InFlight {
@@ -502,6 +517,25 @@ unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
     if ours {
         // SAFETY: The bio has ended, and the submission wrote the request before it left it.
         T::done(unsafe { Unique::in_front_of(bio, Home::FrontPad) });
+    }
+}
+
+/// As [`end_started`], for a bio with bounce buffers.
+///
+/// # Safety
+///
+/// As there.
+#[doc(alias = "bi_end_io")]
+unsafe extern "C" fn end_bounced<T: Operations>(bio: *mut bindings::bio) {
+    // SAFETY: The bio, which is a write, has ended and is given back, and the submission has not
+    // been told yet.
+    let ours = unsafe {
+        bio::unbounce_write(bio);
+        end_handshake(FrontPad::<T>::of(bio))
+    };
+    if ours {
+        // SAFETY: As there.
+        done(unsafe { Unique::<T>::in_front_of(bio, Home::FrontPad) });
     }
 }
 
