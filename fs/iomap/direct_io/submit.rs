@@ -25,7 +25,10 @@ use super::{
     single, //
 };
 use kernel::{
-    block::plug::plugged,
+    block::{
+        bio::account_cancelled_write,
+        plug::plugged, //
+    },
     fs::IocbFlags,
     iomap::{
         flags::{
@@ -286,6 +289,9 @@ fn decide_and_submit<const BOUNCED: bool>(
     if iter.is_nowait() && ended.result() == Err(EAGAIN) {
         // The device would have had to wait: nothing was transferred.
         memory.rewind(mark, 0);
+        if dio.is_write() {
+            account_cancelled_write(mark.left());
+        }
     } else if memory.len() == mark.left() {
         // It was lent to the bio, and has not moved on.
         memory.advance(passed_end.unwrap_or(mark.left()));

@@ -30,7 +30,7 @@ unsigned int bio_number(struct bio *bio)
 u64 accounted(void)
 {
 #ifdef CONFIG_TASK_IO_ACCOUNTING
-	return current->ioac.write_bytes;
+	return current->ioac.write_bytes - current->ioac.cancelled_write_bytes;
 #else
 	return 0;
 #endif

@@ -550,6 +550,8 @@ static void play(void *arg)
 	say("return %zd", ret);
 	say_iocb();
 	say_state();
+	if (s->op == OP_WRITE)
+		say(" acct=%llu", accounted() - w.io_start);
 	say("\n");
 
 	WRITE_ONCE(w.returned, true);

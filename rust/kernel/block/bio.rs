@@ -554,6 +554,14 @@ impl Filled {
     }
 }
 
+/// Takes back what the current task was charged for a write of `bytes` bytes that the device has
+/// refused (`task_io_account_cancelled_write()`).
+#[doc(alias = "task_io_account_cancelled_write")]
+pub fn account_cancelled_write(bytes: usize) {
+    // SAFETY: Changes a counter of the current task.
+    unsafe { bindings::task_io_account_cancelled_write(bytes) };
+}
+
 /// Lets the submission of a bio fail with `EAGAIN` where it would wait for the device
 /// (`REQ_NOWAIT`), if nothing of the transfer is done then.
 ///

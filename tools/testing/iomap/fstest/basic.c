@@ -913,6 +913,18 @@ static long sleeps(void)
 	return usage.ru_nvcsw;
 }
 
+/* What this thread was charged for as written */
+static long written(void)
+{
+	long bytes, cancelled;
+	FILE *f = fopen("/proc/thread-self/io", "r");
+
+	CHECK(f && fscanf(f, "%*s %*d %*s %*d %*s %*d %*s %*d %*s %*d %*s %ld %*s %ld", &bytes, &cancelled) == 2,
+	      "/proc/thread-self/io");
+	fclose(f);
+	return bytes - cancelled;
+}
+
 /*
  * On a disk with one tag, of requests that are submitted together and must not wait, the first gets it. The
  * others are refused and change nothing, and the submitter does not sleep; with C it does.
@@ -936,6 +948,8 @@ CASE(nowait_busy, "nowait-busy")
 		long slept = 0;
 
 		for (int tries = 0; tries < 100 && !is_right; tries++) {
+			long charged;
+
 			done = refused = 0;
 			read_all(fd, buf, len, 0);
 			fill(buf, len, 100 + tries);
@@ -947,9 +961,11 @@ CASE(nowait_busy, "nowait-busy")
 				sqe->rw_flags = RWF_NOWAIT;
 				sqe->user_data = i;
 			}
+			charged = written();
 			slept = sleeps();
 			CHECK(io_uring_submit(&ring) == (int)many, "io_uring_submit");
 			slept = sleeps() - slept;
+			charged = written() - charged;
 			for (u32 n = 0; n < many; n++) {
 				struct io_uring_cqe *cqe;
 				u64 at;
@@ -967,6 +983,7 @@ CASE(nowait_busy, "nowait-busy")
 				io_uring_cqe_seen(&ring, cqe);
 			}
 			CHECK_BYTES(fd, want, len, 0);
+			CHECK(charged == (write ? (long)(done * each) : 0), "%u are done, %ld bytes charged", done, charged);
 			is_right = (done || (!write && is_mapped())) &&
 				   (!refuses || (refused && !slept));
 		}

@@ -336,6 +336,7 @@ functions! {
     any fn copy_from_iter(_: *mut c_void, _: usize, _: *mut iov_iter) -> usize { unreachable!("no inline data") }
     any fn copy_to_iter(_: *const c_void, _: usize, _: *mut iov_iter) -> usize { unreachable!("no inline data") }
     any fn task_io_account_write(_: usize) {}
+    any fn task_io_account_cancelled_write(_: usize) {}
 
     any fn bioset_init(set: *mut bio_set, _: u32, front_pad: u32, _: c_int) -> c_int {
         set.write(bio_set { front_pad });
