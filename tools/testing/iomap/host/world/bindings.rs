@@ -378,8 +378,8 @@ functions! {
         take(&mut *bio, iter, BioPages::Bounced)
     }
     any fn bio_iov_iter_unbounce(bio: *mut bio, failed: bool, _: bool) {
-        assert!(failed || (*bio).bi_status == 0, "data that was not read is copied");
         if (*bio).bi_opf & req_op_REQ_OP_WRITE == 0 {
+            assert!(failed || (*bio).bi_status == 0, "data that was not read is copied");
             might_sleep("the copy to the caller's memory");
         }
         // Pages of zeroes are passed over.
