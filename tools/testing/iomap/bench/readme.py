@@ -31,7 +31,10 @@ HEAD = """\
 
 def section(doc: dict[str, Any]) -> str:
     """What stands between the marks."""
-    entries = [e for e in count_report.in_order(doc["rows"]) if e["row"].fs != "raw"]
+    rows = count_report.in_order(doc["rows"])
+    if left_out := {row.id for row in bench_rows.all_rows()} - {e["row"].id for e in rows}:
+        sys.exit(f"error: not all rows were counted: there is no {min(left_out)}")
+    entries = [e for e in rows if e["row"].fs != "raw"]
     out = ("Instructions of the kernel for each I/O, C / Rust where a cell has two figures\n"
            f"(Linux {doc['runs'][0]['kernel']['release']}, x86_64 in QEMU {doc['qemu']}, {doc['date'][:10]}, commit "
            f"{doc['git']['commit'][:7]}):\n\n{HEAD}")
