@@ -13,6 +13,7 @@
 
 use crate::{
     bindings,
+    page::PAGE_SHIFT,
     prelude::*,
     task::MaySleep, //
 };
@@ -323,8 +324,13 @@ impl<'a> IovIter<'a> {
     #[doc(alias = "iov_iter_npages")]
     #[inline]
     fn pages(&mut self, max: u32) -> u16 {
+        // So much spans as many pages, and C would look at each segment to find that.
+        // CAST: `BIO_MAX_VECS` fits all types, and bounds the result.
+        if self.len() >= (max as usize) << PAGE_SHIFT {
+            return rare(max as u16);
+        }
         // SAFETY: The iterator is valid.
-        // CAST: `BIO_MAX_VECS` fits both types, and bounds the result.
+        // CAST: As above.
         unsafe { bindings::iov_iter_npages(self.as_raw(), max as c_int) as u16 }
     }
 }
@@ -349,4 +355,11 @@ fn are_aligned(
         (done, left) = (0, left.wrapping_sub(len));
     }
     bits & mask == 0
+}
+
+/// Its argument. Tells the compiler that this is rare, so that the rest keeps its registers.
+#[cold]
+#[inline(never)]
+fn rare(max: u16) -> u16 {
+    max
 }
