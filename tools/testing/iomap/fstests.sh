@@ -76,8 +76,10 @@ else
 fi
 # A word on the tests, rather now than after building a kernel.
 in_root python3 -B "$here/run.py" /cache/fstests/suite /cache/run/fstests --plan "${only_args[@]}" \
-	"${again[@]/#/--again=}" ||
-	die "ONLY=$ONLY matches no test: names are like xfs-reflink/generic/095"
+	"${again[@]/#/--again=}" || case $? in
+	2) die "AGAIN=$AGAIN matches no test: names are like xfs-reflink/generic/095" ;;
+	*) die "ONLY=$ONLY matches no test: names are like xfs-reflink/generic/095" ;;
+	esac
 "$IOMAP_DIR/build.sh" um-test
 
 # As long as a guest asks for another, or died and yet came further than the one before it.

@@ -8,7 +8,8 @@ OUT/results.jsonl is a test that ended. What a guest before this one did, which 
 repeated: the test that it was in is "died". Exit status 75 asks for another guest, which goes on.
 
 run.py SUITE OUT --plan: writes what there is to run, in this order, to OUT/plan.json, and which groups
-no test is in. What guests found of the tests that --again names is forgotten.
+no test is in. What guests found of the tests that --again names is forgotten. Exit status 1: there is nothing
+to run; 2: --again names none of it.
 """
 
 import argparse
@@ -272,13 +273,18 @@ def main() -> int:
     at, of = map(int, args.shard.split("/"))
     batches = plan(args.suite, args.only, CONFIGS[at::of])
     if args.plan:
+        names = [f"{config}/{name}" for config, _, batch in batches for name in batch]
+        if not names:
+            return 1
+        if args.again and not any(matches(name, args.again) for name in names):
+            return 2
         known = {group for folder in ("generic", *MKFS) for groups in group_list(args.suite, folder).values()
                  for group in groups}
         text = json.dumps({"batches": batches, "empty": sorted({*GROUPS[2:]} - known)})
         args.out.joinpath("plan.json").write_text(text, encoding="utf-8")
         for log in args.out.glob("[0-9]*/results.jsonl"):
             forget(log, args.again)
-        return 0 if batches else 1
+        return 0
 
     # On the file system of the host, a look at its thousands of files takes check longer than most tests.
     copy = Path("/tmp/fstests")
