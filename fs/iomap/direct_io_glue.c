@@ -29,6 +29,15 @@ bool iomap_dio_merges_end_io(const struct iomap_dio_ops *dops)
 #endif
 }
 
+bool iomap_dio_unbounces_inline(const struct iomap_dio_ops *dops)
+{
+#ifdef IOMAP_DIO_INLINE_UNBOUNCE
+	return dops->flags & IOMAP_DIO_INLINE_UNBOUNCE;
+#else
+	return false;
+#endif
+}
+
 static int __init iomap_dio_glue_init(void)
 {
 	if (iomap_dio_rust_init())

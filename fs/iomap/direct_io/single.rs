@@ -70,8 +70,7 @@ fn needs_more(extent: Extent<'_>) -> bool {
 /// Submits all of a request as one bio, if the mapping at `place` and the memory allow that.
 ///
 /// Otherwise returns the kiocb, with all effects undone: the memory is back at `mark`. With it
-/// comes `EAGAIN` if the request must not block and would wait for memory here. A `BOUNCED` read,
-/// which copies its data where its bio ends, always needs more.
+/// comes `EAGAIN` if the request must not block and would wait for memory here.
 #[inline(always)]
 pub(super) fn start<'m, const BOUNCED: bool>(
     iocb: BusyIocb<DioOps>,

@@ -209,7 +209,7 @@ fn begin<R, M>(
 /// `PARTIAL` the memory is often not resident, so a single bio would often be short.
 #[inline(always)]
 pub(crate) fn is_counted(flags: CallerFlags, dops: DioOps) -> bool {
-    flags.has(CallerFlags::PARTIAL) || dops.takes_part()
+    flags.has(CallerFlags::PARTIAL) || dops.takes_part(flags)
 }
 
 /// Submits a request, and completes it if it is not in flight (`iomap_dio_rw()`).

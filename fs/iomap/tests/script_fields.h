@@ -64,6 +64,7 @@ F(dops)		/* pass iomap_dio_ops even if they are empty */
 F(end_io)	/* ->end_io(): 1 returns the error, 2 returns `end_io_ret` */
 F(end_io_ret)
 F(submit)	/* enum script_submit */
+F(inline_copy)	/* IOMAP_DIO_INLINE_UNBOUNCE */
 F(ioend_alone)	/* the worker calls iomap_finish_ioend_direct() and records its result */
 F(set)		/* enum script_set */
 

@@ -295,6 +295,7 @@ static ssize_t request(void)
 		.submit_io	= s->submit ? fs_submit_io : NULL,
 		.bio_set	= s->set == SET_OWN ? &w.set :
 				  s->set == SET_IOEND ? &iomap_ioend_bioset : NULL,
+		.flags		= s->inline_copy ? IOMAP_DIO_INLINE_UNBOUNCE : 0,
 	};
 	w.long_way = false;
 	if (s->op == OP_SIMPLE) {

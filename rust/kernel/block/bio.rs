@@ -450,16 +450,40 @@ impl Drop for Filled {
     }
 }
 
-/// Frees the bounce buffers of a write that has ended, and keeps the bio. Any context.
+/// Frees the bounce buffers of a bio that has ended, and keeps the bio. The data of a read is copied
+/// to the caller's memory before, unless the read has failed.
+///
+/// Any context, but the copy takes its time ([`is_unbounced_here`]).
 ///
 /// # Safety
 ///
-/// `bio` must have ended, be a write that [`Bio::bounce`] has filled, and belong to the caller.
+/// `bio` must have ended, have been filled by [`Bio::bounce`] for memory whose pages are left alone
+/// ([`Pages::LeftAlone`]), and belong to the caller.
 #[doc(alias = "bio_iov_iter_unbounce")]
 #[inline]
-pub(crate) unsafe fn unbounce_write(bio: *mut bindings::bio) {
-    // SAFETY: Required of the caller. For a write it does not matter whether it has failed.
-    unsafe { bindings::bio_iov_iter_unbounce(bio, false, false) };
+pub(crate) unsafe fn unbounce(bio: *mut bindings::bio) {
+    // SAFETY: Required of the caller. No page is dirtied, which would sleep.
+    unsafe { bindings::bio_iov_iter_unbounce(bio, (*bio).bi_status != 0, false) };
+}
+
+/// The most bytes of a bounced read that are copied outside of process context.
+pub(crate) const MOST_UNBOUNCED: usize = 16 << 10;
+
+/// Whether the current context is one to [`unbounce`] a bio in: a hard interrupt, in which many bios
+/// may end, copies no more than 4 KiB for each.
+///
+/// # Safety
+///
+/// As for [`unbounce`].
+#[inline]
+pub(crate) unsafe fn is_unbounced_here(bio: *mut bindings::bio) -> bool {
+    // SAFETY: Required of the caller. The first segment of a read is all of its bounce buffer, and
+    // reading the context has no requirements.
+    unsafe {
+        (*bio).bi_opf & op(true) != 0
+            || (*(*bio).bi_io_vec).bv_len <= 4096
+            || !bindings::in_hardirq()
+    }
 }
 
 /// Puts a bio that was not submitted, with its pages and its integrity data.

@@ -59,7 +59,8 @@ use crate::{
         Filled,
         OpFlags,
         Pages,
-        MAX_VECS, //
+        MAX_VECS,
+        MOST_UNBOUNCED, //
     },
     error::to_result,
     fs::IocbFlags,
@@ -144,8 +145,9 @@ impl<T: Operations> BioSet<T> {
         })
     }
 
-    /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`. The data of
-    /// a `BOUNCED` write is copied to buffers of the bio now.
+    /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`, perhaps
+    /// `BOUNCED`: the data of a write is copied to buffers of the bio now, and that of a read when
+    /// the request is over.
     ///
     /// The kiocb belongs to the bio from now on. If this fails, it comes back with the error; the
     /// memory stays where `bio_iov_iter_get_pages()` leaves it. The memory of an asynchronous kiocb
@@ -158,7 +160,8 @@ impl<T: Operations> BioSet<T> {
     /// Fails with `ENOTBLK` if one bio may not take all of it, with `EAGAIN` if there is no memory
     /// without waiting, with `ENOMEM` if there is none for bounce buffers, with `EFAULT` if the
     /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
-    /// needs it, if it is for the other direction than the mapping, or for a `BOUNCED` read.
+    /// needs it, if it is for the other direction than the mapping, or for a `BOUNCED` read whose copy
+    /// would sleep or take long.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
     pub fn fill<const BOUNCED: bool>(
@@ -170,7 +173,10 @@ impl<T: Operations> BioSet<T> {
         ctx: MaySleep,
     ) -> Result<Unsubmitted<T, DioOps>, (BusyIocb<DioOps>, Error)> {
         if BOUNCED && !memory.is_source() {
-            return Err((iocb, EINVAL));
+            let sleeps = Pages::of(memory) == Pages::Dirtied;
+            if sleeps || memory.len() > MOST_UNBOUNCED {
+                return Err((iocb, EINVAL));
+            }
         }
         self.build::<_, false, BOUNCED>(iocb, span, memory, flags, ctx)
     }
@@ -369,12 +375,17 @@ impl<T: Operations> Unsubmitted<T, ()> {
     }
 }
 
-impl<T: Operations> Unsubmitted<T, DioOps> {
+impl<T: CompleteWork> Unsubmitted<T, DioOps> {
     /// Submits the bio of a request that is not over before the submission has left it.
     ///
     /// The submission can still look at the kiocb, whichever comes first.
     #[inline(always)]
     pub fn start(self, dio: T, ctx: MaySleep) -> InFlight<T> {
+        let home = if self.bio.is_bounced() {
+            Home::FrontPadBounced
+        } else {
+            Home::FrontPad
+        };
         let bio = self.bio.as_raw();
         let pad = FrontPad::<T>::of(bio);
         // SAFETY: There is room in front of the bio, all of which is written now.
@@ -395,6 +406,7 @@ impl<T: Operations> Unsubmitted<T, DioOps> {
         // INVARIANT: Just submitted.
         InFlight {
             bio,
+            home,
             armed: Armed::new(),
             _kind: PhantomData,
         }
@@ -406,10 +418,11 @@ impl<T: Operations> Unsubmitted<T, DioOps> {
 /// # Invariants
 ///
 /// `bio` is from a `BioSet<T>` and was submitted with all of a request in front of it; the
-/// submission has not left the request.
+/// submission has not left the request. `home` says whether it has bounce buffers.
 #[must_use = "a request is never completed unless it is left or waited for"]
 pub struct InFlight<T: Operations> {
     bio: *mut bindings::bio,
+    home: Home,
     armed: Armed,
     _kind: PhantomData<T>,
 }
@@ -444,7 +457,7 @@ impl<T: Operations> InFlight<T> {
             return Err(Queued::new());
         }
         // SAFETY: The bio has ended, and left the request to us.
-        Ok(unsafe { Unique::in_front_of(self.bio, Home::FrontPad) })
+        Ok(unsafe { Unique::in_front_of(self.bio, self.home) })
     }
 
     /// Waits until the bio has ended: uninterruptibly, and accounted as I/O wait.
@@ -453,7 +466,7 @@ impl<T: Operations> InFlight<T> {
         wait(&self.pad().handshake, ctx);
         self.armed.defuse();
         // SAFETY: The bio has ended, and left the request to us.
-        unsafe { Unique::in_front_of(self.bio, Home::FrontPad) }
+        unsafe { Unique::in_front_of(self.bio, self.home) }
     }
 }
 
@@ -520,22 +533,27 @@ unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
     }
 }
 
-/// As [`end_started`], for a bio with bounce buffers.
+/// As [`end_started`], for a bio with bounce buffers, which belong to the request from then on: who
+/// completes it copies the data of a read.
 ///
 /// # Safety
 ///
 /// As there.
 #[doc(alias = "bi_end_io")]
-unsafe extern "C" fn end_bounced<T: Operations>(bio: *mut bindings::bio) {
-    // SAFETY: The bio, which is a write, has ended and is given back, and the submission has not
-    // been told yet.
-    let ours = unsafe {
-        bio::unbounce_write(bio);
-        end_handshake(FrontPad::<T>::of(bio))
+unsafe extern "C" fn end_bounced<T: CompleteWork>(bio: *mut bindings::bio) {
+    // SAFETY: The bio has ended and is given back, and the submission has not been told yet. If
+    // that has left the request, it wrote it before.
+    let (request, here) = unsafe {
+        if !end_handshake(FrontPad::<T>::of(bio)) {
+            return;
+        }
+        let request = Unique::<T>::in_front_of(bio, Home::FrontPadBounced);
+        (request, bio::is_unbounced_here(bio))
     };
-    if ours {
-        // SAFETY: As there.
-        done(unsafe { Unique::<T>::in_front_of(bio, Home::FrontPad) });
+    if here {
+        done(request);
+    } else {
+        request.punt();
     }
 }
 

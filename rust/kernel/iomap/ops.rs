@@ -12,7 +12,10 @@
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 
-use super::flags::EndIoFlags;
+use super::flags::{
+    CallerFlags,
+    EndIoFlags, //
+};
 use crate::{
     bindings,
     fs::inode::Inode,
@@ -158,10 +161,22 @@ impl DioOps {
         self.get().and_then(|ops| ops.submit_io)
     }
 
-    /// Whether the file system has a say in how bios are made or submitted.
+    /// Whether a worker has to end the bios of a bounced read only because the data is copied then,
+    /// so that a copy that may be made in any context needs none (`IOMAP_DIO_INLINE_UNBOUNCE`).
+    #[doc(alias = "IOMAP_DIO_INLINE_UNBOUNCE")]
     #[inline]
-    pub fn takes_part(&self) -> bool {
-        self.bio_set().is_some() || self.submit_io().is_some()
+    fn unbounces_inline(&self) -> bool {
+        // SAFETY: The callbacks are valid.
+        self.0
+            .is_some_and(|ops| unsafe { bindings::iomap_dio_unbounces_inline(ops.as_ptr()) })
+    }
+
+    /// Whether the file system has a say in how the bios of a request are made or submitted, for
+    /// which its caller has passed `flags`.
+    #[inline]
+    pub fn takes_part(&self, flags: CallerFlags) -> bool {
+        (self.bio_set().is_some() || self.submit_io().is_some())
+            && !(flags.has(CallerFlags::BOUNCE) && self.unbounces_inline())
     }
 
     /// Calls the callback that is told that all bios have ended, and returns what it says: zero or

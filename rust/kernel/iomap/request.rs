@@ -263,6 +263,8 @@ pub(super) enum Home {
     FrontPad,
     /// In front of its only bio, which keeps its pages as long as the request.
     FrontPadWithPages,
+    /// In front of its only bio, which keeps its bounce buffers as long as the request.
+    FrontPadBounced,
     /// By itself: the request is counted.
     Own,
 }
@@ -763,7 +765,7 @@ impl<T: Operations> Unique<T> {
     pub fn result(&self) -> Result {
         match self.home {
             // SAFETY: By the invariants there is a bio behind it, which has ended.
-            Home::FrontPad | Home::FrontPadWithPages => unsafe {
+            Home::FrontPad | Home::FrontPadWithPages | Home::FrontPadBounced => unsafe {
                 bio::result(bio_behind(self.head))
             },
             Home::Own => to_result(self.shared().protocol.error()),
@@ -809,7 +811,7 @@ impl<T: Operations> Unique<T> {
     }
 
     /// The kiocb, and the rest of the request, which is freed when it is dropped. If the bio still
-    /// has its pages, they are given back.
+    /// has its pages or bounce buffers, they are given back.
     #[inline(always)]
     pub fn into_parts(self) -> (BusyIocb<DioOps>, Over<T>) {
         self.armed.defuse();
@@ -817,8 +819,12 @@ impl<T: Operations> Unique<T> {
         // once, as `self` ends. A bio gives its pages back once, as nobody asks for `home` any
         // more.
         let iocb = unsafe {
-            if let Home::FrontPadWithPages = self.home {
-                bio::give_back_pages(bio_behind(self.head), (*self.head).pages);
+            match self.home {
+                Home::FrontPadWithPages => {
+                    bio::give_back_pages(bio_behind(self.head), (*self.head).pages);
+                }
+                Home::FrontPadBounced => bio::unbounce(bio_behind(self.head)),
+                Home::FrontPad | Home::Own => {}
             }
             ptr::read(&raw const (*self.head).left.0)
         };

@@ -91,6 +91,26 @@ const struct script difference_scripts[] = {
 	  SHOWS("opf=SYNC|IDLE|POLLED vecs", "begin pos=4096", "end bio0",
 		"trace complete error=0 ret=4096", "return 4096"), NEVER("ki_complete") },
 
+	/* Bounced reads without a worker */
+	{ .name = "D102 a bounced read of registered memory is copied in place",
+	  READS(4096, 4096), .mem = MEM_BVEC, .async = 1, .dio_flags = IOMAP_DIO_BOUNCE,
+	  .end_io = 1, IOENDS, .inline_copy = 1, ENDS_IN(HARDIRQ),
+	  .differs = "IOMAP_DIO_INLINE_UNBOUNCE needs no worker; C: ->submit_io() makes an ioend",
+	  SHOWS("vecs=copy:4096(1)", "end bio0 status=0 step/hardirq",
+		"end_io size=4096 error=0 flags=10 ", "ki_complete 4096"),
+	  NEVER("submit_io", "ioend") },
+	{ .name = "D102 no more than 4 KiB of a bounced read are copied in a hard interrupt",
+	  READS(8192, 8192), .mem = MEM_BVEC, .async = 1, .dio_flags = IOMAP_DIO_BOUNCE,
+	  .end_io = 1, ENDS_IN(HARDIRQ),
+	  .differs = "a long copy is left to a worker; C: the file system has to",
+	  SHOWS("end bio0 status=0 step/hardirq", "end_io size=8192 error=0", " worker\n",
+		"ki_complete 8192", " worker\n") },
+	{ .name = "D102 up to 16 KiB of a bounced read are copied in a soft interrupt",
+	  READS(16384, 16384), .mem = MEM_BVEC, .async = 1, .dio_flags = IOMAP_DIO_BOUNCE,
+	  .end_io = 1, ENDS_IN(SOFTIRQ),
+	  SHOWS("end bio0 status=0 step/softirq", "end_io size=16384 error=0",
+		"ki_complete 16384"), NEVER(" worker\n") },
+
 	/* Incomplete mappings */
 	{ .name = "a read of blocks of no device fails", READS(4096, -EIO), .crashes_c = 1,
 	  MAP(.nothing = 1), .end_io = 1,

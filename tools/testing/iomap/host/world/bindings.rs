@@ -236,6 +236,7 @@ functions! {
     }
     any fn inode_dio_done_list(inode: *mut inode) -> *mut llist_head { &raw mut (*(*inode).i_sb).s_dio_done_list }
     any fn iomap_dio_merges_end_io(_: *const iomap_dio_ops) -> bool { true }
+    any fn iomap_dio_unbounces_inline(_: *const iomap_dio_ops) -> bool { case(|c| c.inline) }
     any fn iocb_is_dsync(iocb: *const kiocb) -> bool { (*iocb).ki_flags as u32 & (IOCB_DSYNC | IOCB_SYNC) != 0 }
     sleep fn kiocb_write_and_wait(_: *mut kiocb, _: usize) -> c_int { 0 }
     any fn filemap_range_has_page(mapping: *mut address_space, first: i64, last: i64) -> bool {
@@ -314,7 +315,10 @@ unsafe fn take(bio: &mut bio, iter: *mut iov_iter, pages: BioPages) -> c_int {
     }
     *count(&mut *iter) -= bytes;
     static VECTORS: [bio_vec; 16] = [PAGE; 16];
-    bio.bi_io_vec = VECTORS.as_ptr();
+    static LONG: bio_vec = bio_vec { bv_len: 2 * PAGE.bv_len, ..PAGE };
+    // The first one is all of the bounce buffer of a read.
+    let long = pages == BioPages::Bounced && bytes > 4096;
+    bio.bi_io_vec = if long { &LONG } else { VECTORS.as_ptr() };
     (bio.bi_iter.bi_size, bio.bi_vcnt, bio.pages) =
         (bytes as u32, bytes.div_ceil(4096) as u16, pages);
     0
@@ -377,10 +381,15 @@ functions! {
     sleep fn bio_iov_iter_bounce(bio: *mut bio, iter: *mut iov_iter, _: usize, _: usize) -> c_int {
         take(&mut *bio, iter, BioPages::Bounced)
     }
-    any fn bio_iov_iter_unbounce(bio: *mut bio, failed: bool, _: bool) {
+    any fn in_hardirq() -> bool { is_atomic() }
+    any fn bio_iov_iter_unbounce(bio: *mut bio, failed: bool, dirties: bool) {
         if (*bio).bi_opf & req_op_REQ_OP_WRITE == 0 {
             assert!(failed || (*bio).bi_status == 0, "data that was not read is copied");
-            might_sleep("the copy to the caller's memory");
+            let flight = world(|w| w.object(bio).flight);
+            assert!(failed || flight == Flight::Ended, "data is copied before it is there");
+            if dirties || case(Case::is_dirtied) || (*(*bio).bi_io_vec).bv_len > 4096 {
+                might_sleep("the copy to the caller's memory");
+            }
         }
         // Pages of zeroes are passed over.
         assert!(matches!((*bio).pages, BioPages::Bounced | BioPages::Zeroes), "not bounced");

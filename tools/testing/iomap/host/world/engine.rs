@@ -244,6 +244,10 @@ pub(crate) fn atomic<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
+pub(crate) fn is_atomic() -> bool {
+    context(|c| c.atomic > 0)
+}
+
 /// The current thread executes a work item, which is in an object.
 pub(crate) fn runs<T>(work: *mut T) {
     context(|c| c.work = Some(work.addr()));

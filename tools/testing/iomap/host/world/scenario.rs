@@ -47,6 +47,8 @@ enum Part {
 pub(crate) struct Case {
     entry: Entry,
     part: Part,
+    /// It takes no part in bounced reads that are copied in any context.
+    pub(crate) inline: bool,
     write: bool,
     sync: bool,
     user_memory: bool,
@@ -207,6 +209,11 @@ impl Case {
         matches!(self.part, Part::EndsLater | Part::Ioends)
     }
 
+    /// The pages that it reads to have to be dirtied.
+    pub(crate) fn is_dirtied(&self) -> bool {
+        self.user_memory && !self.write
+    }
+
     /// Somebody else polls for the request.
     fn is_polled(&self) -> bool {
         self.has(IOCB_HIPRI) && !self.sync && self.dio_flags & IOMAP_DIO_FORCE_WAIT == 0
@@ -350,7 +357,7 @@ functions! {
         }
         wants! {
             !converts || flags & IOMAP_DIO_COMP_WORK != 0 || case(Case::ends_later) => "a conversion is no work";
-            by() != "worker" || flags & IOMAP_DIO_COMP_WORK != 0 => "a worker that has no work";
+            by() != "worker" || flags & IOMAP_DIO_COMP_WORK != 0 || case(|c| c.inline) => "a worker that has no work";
             by() != "ioends" || flags & IOMAP_DIO_COMP_WORK == 0 => "work that ioends leave to a worker";
             world(|w| run.iter().all(|&n| w.requests[n].1.counts)) => "->end_io() after inode_dio_end()";
         }
@@ -756,8 +763,9 @@ kinds! { 9:
     4 bounced |c| {
             c.dio_flags |= IOMAP_DIO_BOUNCE;
             if !c.write {
-                // The copy to the caller's memory takes process context.
+                // The copy to the caller's memory takes process context, or little time.
                 c.part = pick(&[Part::EndsLater, Part::Ioends]);
+                c.inline = once_in(2);
             }
         }, ["complete", "answer", "punt", "sleep", "wake", "ioend"];
     5 polled |c| {
