@@ -80,7 +80,7 @@ pub(super) fn start<'m, const BOUNCED: bool>(
     memory: &mut IovIter<'m>,
     mark: Mark<'m>,
     ctx: MaySleep,
-) -> Result<InFlight<Dio>, (BusyIocb<DioOps>, Result)> {
+) -> Result<InFlight<Dio, BOUNCED>, (BusyIocb<DioOps>, Result)> {
     let (extent, unwritten) = match place.mapping() {
         Mapping::Mapped(extent) if !needs_more(extent) => (extent, false),
         // A read of unwritten blocks needs no bio.

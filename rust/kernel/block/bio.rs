@@ -518,12 +518,6 @@ impl Filled {
         ManuallyDrop::new(self).as_raw()
     }
 
-    /// Whether it has bounce buffers.
-    #[inline]
-    pub(crate) fn is_bounced(&self) -> bool {
-        self.bounced
-    }
-
     /// The size of the transfer in bytes (`bi_size`).
     #[doc(alias = "bi_size")]
     #[inline]

@@ -160,8 +160,8 @@ impl<T: Operations> BioSet<T> {
     /// Fails with `ENOTBLK` if one bio may not take all of it, with `EAGAIN` if there is no memory
     /// without waiting, with `ENOMEM` if there is none for bounce buffers, with `EFAULT` if the
     /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
-    /// needs it, if it is for the other direction than the mapping, or for a `BOUNCED` read whose copy
-    /// would sleep or take long.
+    /// needs it, if it is for the other direction than the mapping, or for a `BOUNCED` read whose
+    /// copy would sleep or take long.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
     pub fn fill<const BOUNCED: bool>(
@@ -171,7 +171,7 @@ impl<T: Operations> BioSet<T> {
         memory: &mut IovIter<'_>,
         flags: OpFlags,
         ctx: MaySleep,
-    ) -> Result<Unsubmitted<T, DioOps>, (BusyIocb<DioOps>, Error)> {
+    ) -> Result<Unsubmitted<T, DioOps, BOUNCED>, (BusyIocb<DioOps>, Error)> {
         if BOUNCED && !memory.is_source() {
             let sleeps = Pages::of(memory) == Pages::Dirtied;
             if sleeps || memory.len() > MOST_UNBOUNCED {
@@ -204,7 +204,7 @@ impl<T: Operations> BioSet<T> {
         memory: &mut IovIter<'_>,
         flags: OpFlags,
         ctx: MaySleep,
-    ) -> Result<Unsubmitted<T, O>, (BusyIocb<O>, Error)> {
+    ) -> Result<Unsubmitted<T, O, BOUNCED>, (BusyIocb<O>, Error)> {
         let place = span.place();
         let write = memory.is_source();
         if write != (!SIMPLE && place.is_write()) {
@@ -272,16 +272,17 @@ impl<T: Operations> BioSet<T> {
 ///
 /// # Invariants
 ///
-/// The bio is from a `BioSet<T>`, and what becomes of its pages is written in front of it.
+/// The bio is from a `BioSet<T>`, has bounce buffers if `BOUNCED`, and what becomes of its pages is
+/// written in front of it.
 #[must_use]
-pub struct Unsubmitted<T: Operations, O> {
+pub struct Unsubmitted<T: Operations, O, const BOUNCED: bool = false> {
     bio: Filled,
     /// Goes to the front pad on submission.
     iocb: BusyIocb<O>,
     _kind: PhantomData<T>,
 }
 
-impl<T: Operations, O> Unsubmitted<T, O> {
+impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<T, O, BOUNCED> {
     /// The kiocb of the request.
     #[inline]
     pub fn iocb(&self) -> &BusyIocb<O> {
@@ -375,17 +376,12 @@ impl<T: Operations> Unsubmitted<T, ()> {
     }
 }
 
-impl<T: CompleteWork> Unsubmitted<T, DioOps> {
+impl<T: CompleteWork, const BOUNCED: bool> Unsubmitted<T, DioOps, BOUNCED> {
     /// Submits the bio of a request that is not over before the submission has left it.
     ///
     /// The submission can still look at the kiocb, whichever comes first.
     #[inline(always)]
-    pub fn start(self, dio: T, ctx: MaySleep) -> InFlight<T> {
-        let home = if self.bio.is_bounced() {
-            Home::FrontPadBounced
-        } else {
-            Home::FrontPad
-        };
+    pub fn start(self, dio: T, ctx: MaySleep) -> InFlight<T, BOUNCED> {
         let bio = self.bio.as_raw();
         let pad = FrontPad::<T>::of(bio);
         // SAFETY: There is room in front of the bio, all of which is written now.
@@ -396,7 +392,7 @@ impl<T: CompleteWork> Unsubmitted<T, DioOps> {
             if (*pad).head.left.0.flags().has(IocbFlags::NOWAIT) {
                 bio::set_nowait(bio);
             }
-            let end_io = if self.bio.is_bounced() {
+            let end_io = if BOUNCED {
                 end_bounced::<T>
             } else {
                 end_started::<T>
@@ -406,7 +402,6 @@ impl<T: CompleteWork> Unsubmitted<T, DioOps> {
         // INVARIANT: Just submitted.
         InFlight {
             bio,
-            home,
             armed: Armed::new(),
             _kind: PhantomData,
         }
@@ -418,16 +413,21 @@ impl<T: CompleteWork> Unsubmitted<T, DioOps> {
 /// # Invariants
 ///
 /// `bio` is from a `BioSet<T>` and was submitted with all of a request in front of it; the
-/// submission has not left the request. `home` says whether it has bounce buffers.
+/// submission has not left the request. It has bounce buffers if `BOUNCED`.
 #[must_use = "a request is never completed unless it is left or waited for"]
-pub struct InFlight<T: Operations> {
+pub struct InFlight<T: Operations, const BOUNCED: bool = false> {
     bio: *mut bindings::bio,
-    home: Home,
     armed: Armed,
     _kind: PhantomData<T>,
 }
 
-impl<T: Operations> InFlight<T> {
+impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
+    const HOME: Home = if BOUNCED {
+        Home::FrontPadBounced
+    } else {
+        Home::FrontPad
+    };
+
     /// The request, in front of its bio.
     #[inline(always)]
     fn pad(&self) -> &FrontPad<T> {
@@ -457,7 +457,7 @@ impl<T: Operations> InFlight<T> {
             return Err(Queued::new());
         }
         // SAFETY: The bio has ended, and left the request to us.
-        Ok(unsafe { Unique::in_front_of(self.bio, self.home) })
+        Ok(unsafe { Unique::in_front_of(self.bio, Self::HOME) })
     }
 
     /// Waits until the bio has ended: uninterruptibly, and accounted as I/O wait.
@@ -466,7 +466,7 @@ impl<T: Operations> InFlight<T> {
         wait(&self.pad().handshake, ctx);
         self.armed.defuse();
         // SAFETY: The bio has ended, and left the request to us.
-        unsafe { Unique::in_front_of(self.bio, self.home) }
+        unsafe { Unique::in_front_of(self.bio, Self::HOME) }
     }
 }
 

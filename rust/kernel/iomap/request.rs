@@ -819,12 +819,8 @@ impl<T: Operations> Unique<T> {
         // once, as `self` ends. A bio gives its pages back once, as nobody asks for `home` any
         // more.
         let iocb = unsafe {
-            match self.home {
-                Home::FrontPadWithPages => {
-                    bio::give_back_pages(bio_behind(self.head), (*self.head).pages);
-                }
-                Home::FrontPadBounced => bio::unbounce(bio_behind(self.head)),
-                Home::FrontPad | Home::Own => {}
+            if let Home::FrontPadWithPages | Home::FrontPadBounced = self.home {
+                give_back(self.head, self.home);
             }
             ptr::read(&raw const (*self.head).left.0)
         };
@@ -879,6 +875,24 @@ impl<T: Operations> Unique<T> {
             // SAFETY: Required of the caller: it says where it is.
             home: unsafe { (*head).home.assume_init() },
             armed: Armed::new(),
+        }
+    }
+}
+
+/// Gives back the pages, or the bounce buffers, that a bio keeps as long as its request.
+///
+/// # Safety
+///
+/// `head` must be the memory of a request with this `home`, which belongs to the caller. Once.
+#[cold]
+unsafe fn give_back<T: Operations>(head: *mut Head<T>, home: Home) {
+    let bio = bio_behind(head);
+    // SAFETY: Required of the caller. What is bounced in a front pad dirties no page.
+    unsafe {
+        match home {
+            Home::FrontPadWithPages => bio::give_back_pages(bio, (*head).pages),
+            Home::FrontPadBounced => bio::unbounce(bio),
+            Home::FrontPad | Home::Own => {}
         }
     }
 }

@@ -23,6 +23,7 @@ use kernel::{
             Submitter,
             Unique, //
         },
+        worker::CompleteWork, //
     },
     iov::IovIter,
     task::MaySleep,
@@ -47,7 +48,7 @@ pub fn build<T: Exported>(request: &mut Submitter<'_, T>, span: Span<'_>) {
 }
 
 /// Submission may wait for the device.
-pub fn submit<T: Operations>(bio: Unsubmitted<T, DioOps>, dio: T) {
+pub fn submit<T: CompleteWork>(bio: Unsubmitted<T, DioOps>, dio: T) {
     let _flight = bio.start(dio); //~ E0061 argument
 }
 

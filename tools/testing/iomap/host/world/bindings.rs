@@ -315,7 +315,10 @@ unsafe fn take(bio: &mut bio, iter: *mut iov_iter, pages: BioPages) -> c_int {
     }
     *count(&mut *iter) -= bytes;
     static VECTORS: [bio_vec; 16] = [PAGE; 16];
-    static LONG: bio_vec = bio_vec { bv_len: 2 * PAGE.bv_len, ..PAGE };
+    static LONG: bio_vec = bio_vec {
+        bv_len: 2 * PAGE.bv_len,
+        ..PAGE
+    };
     // The first one is all of the bounce buffer of a read.
     let long = pages == BioPages::Bounced && bytes > 4096;
     bio.bi_io_vec = if long { &LONG } else { VECTORS.as_ptr() };
