@@ -58,7 +58,7 @@ impl BlockDevice {
     /// The position and the size of each bio must be multiples of it.
     #[doc(alias = "bdev_logical_block_size")]
     #[inline]
-    pub fn logical_block_size(&self) -> u32 {
+    pub(crate) fn logical_block_size(&self) -> u32 {
         self.limits().logical_block_size
     }
 

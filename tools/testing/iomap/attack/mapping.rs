@@ -79,7 +79,7 @@ pub fn next(iter: &mut Iter<'_>, ctx: MaySleep) -> Result<u64> {
         return Ok(0);
     };
     iter.next(Ok(()), ctx)?; //~ E0502 iter
-    Ok(extent.span(false)?.bdev().logical_block_size().into())
+    Ok(extent.span(false)?.bdev().has_nowait().into())
 }
 
 /// A mapping cannot be used after `end()`.
