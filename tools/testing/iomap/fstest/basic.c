@@ -799,6 +799,18 @@ CASE(dio_stats, "stats")
 		CHECK(again == !!n, "%llu of %u are counted", again, !!n);
 	}
 	eng_close(e);
+	if (env.bounce && n) {
+		u64 ioends = STATS("by_ioend");
+
+		/* To registered buffers XFS has no worker copy what is read. */
+		e = eng_open(ENG_URING_FIXED);
+		for (u32 k = 0; k < many; k++)
+			eng_add(e, (struct req){ .fd = fd, .off = k * 4096, .len = 4096 }, want + k * 4096);
+		CHECK_RUN(e);
+		eng_close(e);
+		ioends = STATS("by_ioend") - ioends;
+		CHECK(!ioends, "%llu of %u bounced reads are completed by a worker for ioends", ioends, many);
+	}
 	check_file("stats", want, len);
 }
 
