@@ -359,7 +359,7 @@ impl Bio {
     /// Fails with `EFAULT` if the memory cannot be accessed, and with `ENOMEM`. The bio is put
     /// then, and `memory` goes back to where it was.
     #[doc(alias = "bio_iov_iter_bounce")]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn bounce(
         self,
         memory: &mut IovIter<'_>,

@@ -13,7 +13,10 @@
 
 use crate::{
     bindings,
-    page::PAGE_SHIFT,
+    page::{
+        PAGE_SHIFT,
+        PAGE_SIZE, //
+    },
     prelude::*,
     task::MaySleep, //
 };
@@ -308,13 +311,19 @@ impl<'a> IovIter<'a> {
 
     /// The number of segments that a bio needs to bounce this memory (`bio_iov_bounce_nr_vecs()`).
     ///
-    /// A read needs one more, for the bounce buffer itself, which comes before the pages it is
-    /// copied to.
+    /// A write needs one for each buffer, which has at least a page, wherever the memory begins. A
+    /// read needs one more than the memory, for the bounce buffer itself, which comes before the
+    /// pages it is copied to.
+    // Not inline: requests that are not bounced would pay for its registers.
     #[doc(alias = "bio_iov_bounce_nr_vecs")]
-    #[inline]
+    #[inline(never)]
     pub(crate) fn bounce_vecs(&mut self) -> u16 {
         if self.is_source() {
-            self.pages(bindings::BIO_MAX_VECS)
+            // CAST: `BIO_MAX_VECS` fits all types, and bounds the result.
+            min(
+                self.len().div_ceil(PAGE_SIZE),
+                bindings::BIO_MAX_VECS as usize,
+            ) as u16
         } else {
             self.pages(bindings::BIO_MAX_VECS - 1).wrapping_add(1)
         }
