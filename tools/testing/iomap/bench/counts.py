@@ -272,7 +272,7 @@ def digest(directories: Sequence[Path], functions: Functions, machine: str) -> t
                 entry[impl]["added"] = entry[impl]["kernel"] - entry["raw"]
             if {"c", "rust"} <= entry.keys():
                 entry["whole"] = entry["rust"]["kernel"] / entry["c"]["kernel"]
-            # Where the raw device takes more than the file system, there is nothing to divide by.
-            if "rust" in entry and entry.get("c", {}).get("added", 0) > 0:
+            # Where the raw device takes more than a file system, there is nothing to compare.
+            if all(entry.get(impl, {}).get("added", 0) > 0 for impl in ("c", "rust")):
                 entry["ratio"] = entry["rust"]["added"] / entry["c"]["added"]
     return {row_id: entry for row_id, entry in entries.items() if entry}, runs

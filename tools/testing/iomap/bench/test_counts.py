@@ -151,6 +151,12 @@ class Counted(InFolder):
         every, _, raw = counted.read_text().rpartition("mark")
         counted.write_text(every + "mark" + raw.replace(" 10000 1000", " 10000000 1000"))
         self.assertNotIn("ratio", counts.digest([self.path], AT, "qemu")[0][ROW])
+        # It takes more than Rust, and less than C.
+        counted.write_text(every + "mark" + raw.replace(" 10000 1000", " 450000 1000"))
+        row = counts.digest([self.path], AT, "qemu")[0][ROW]
+        self.assertLess(row["rust"]["added"], 0)
+        self.assertGreater(row["c"]["added"], 0)
+        self.assertNotIn("ratio", row)
 
     def test_parts(self) -> None:
         for part, name, where in (
