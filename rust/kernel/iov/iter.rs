@@ -13,10 +13,7 @@
 
 use crate::{
     bindings,
-    page::{
-        PAGE_SHIFT,
-        PAGE_SIZE, //
-    },
+    page::PAGE_SHIFT,
     prelude::*,
     task::MaySleep, //
 };
@@ -311,19 +308,14 @@ impl<'a> IovIter<'a> {
 
     /// The number of segments that a bio needs to bounce this memory (`bio_iov_bounce_nr_vecs()`).
     ///
-    /// A write needs one for each buffer, which has at least a page, wherever the memory begins. A
-    /// read needs one more than the memory, for the bounce buffer itself, which comes before the
-    /// pages it is copied to.
+    /// A read needs one more, for the bounce buffer itself, which comes before the pages it is
+    /// copied to.
     // Not inline: requests that are not bounced would pay for its registers.
     #[doc(alias = "bio_iov_bounce_nr_vecs")]
     #[inline(never)]
     pub(crate) fn bounce_vecs(&mut self) -> u16 {
         if self.is_source() {
-            // CAST: `BIO_MAX_VECS` fits all types, and bounds the result.
-            min(
-                self.len().div_ceil(PAGE_SIZE),
-                bindings::BIO_MAX_VECS as usize,
-            ) as u16
+            self.pages(bindings::BIO_MAX_VECS)
         } else {
             self.pages(bindings::BIO_MAX_VECS - 1).wrapping_add(1)
         }
