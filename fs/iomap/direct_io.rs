@@ -192,71 +192,15 @@ pub unsafe extern "C" fn iomap_dio_rw(
 ) -> isize {
     // SAFETY: Required of the caller. A request that is returned is completed once.
     unsafe {
-        let flags = CallerFlags::from_raw(dio_flags);
-        if !submit::is_counted(flags.without(CallerFlags::BOUNCE), DioOps::from_raw(dops)) {
-            return rw(iocb, iter, ops, dops, dio_flags, private, done_before);
-        }
-        if flags.has(CallerFlags::BOUNCE) {
-            return rw_bounced(iocb, iter, ops, dops, dio_flags, private, done_before);
-        }
-        answer(__iomap_dio_rw(
-            iocb,
-            iter,
-            ops,
-            dops,
-            dio_flags,
-            private,
-            done_before,
-        ))
-    }
-}
-
-/// As [`iomap_dio_rw`], for a bounced request that the file system may take part in. Others need no
-/// stack frame to look at its flags.
-///
-/// # Safety
-///
-/// As there.
-#[cold]
-#[inline(never)]
-unsafe fn rw_bounced(
-    iocb: *mut bindings::kiocb,
-    iter: *mut bindings::iov_iter,
-    ops: *const bindings::iomap_ops,
-    dops: *const bindings::iomap_dio_ops,
-    dio_flags: c_uint,
-    private: *mut c_void,
-    done_before: usize,
-) -> isize {
-    // SAFETY: Required of the caller. A request that is returned is completed once.
-    unsafe {
         if !submit::is_counted(CallerFlags::from_raw(dio_flags), DioOps::from_raw(dops)) {
             return rw(iocb, iter, ops, dops, dio_flags, private, done_before);
         }
-        answer(__iomap_dio_rw(
-            iocb,
-            iter,
-            ops,
-            dops,
-            dio_flags,
-            private,
-            done_before,
-        ))
-    }
-}
-
-/// What [`iomap_dio_rw`] returns after [`__iomap_dio_rw`] has returned `dio`.
-///
-/// # Safety
-///
-/// A request must be completed once.
-#[inline(always)]
-unsafe fn answer(dio: *mut bindings::iomap_dio) -> isize {
-    // CAST: As `PTR_ERR()` does.
-    match dio.addr() as isize {
-        answer @ LAST_ERRNO..=0 => answer,
-        // SAFETY: Required of the caller.
-        _ => unsafe { iomap_dio_complete(dio) },
+        let dio = __iomap_dio_rw(iocb, iter, ops, dops, dio_flags, private, done_before);
+        // CAST: As `PTR_ERR()` does.
+        match dio.addr() as isize {
+            answer @ LAST_ERRNO..=0 => answer,
+            _ => iomap_dio_complete(dio),
+        }
     }
 }
 

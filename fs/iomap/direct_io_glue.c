@@ -20,24 +20,6 @@ void iomap_dio_warn_collision(struct kiocb *iocb)
 			iocb->ki_filp, current->comm);
 }
 
-bool iomap_dio_merges_end_io(const struct iomap_dio_ops *dops)
-{
-#ifdef IOMAP_DIO_MERGE_END_IO
-	return dops->flags & IOMAP_DIO_MERGE_END_IO;
-#else
-	return false;
-#endif
-}
-
-bool iomap_dio_unbounces_inline(const struct iomap_dio_ops *dops)
-{
-#ifdef IOMAP_DIO_INLINE_UNBOUNCE
-	return dops->flags & IOMAP_DIO_INLINE_UNBOUNCE;
-#else
-	return false;
-#endif
-}
-
 static int __init iomap_dio_glue_init(void)
 {
 	if (iomap_dio_rust_init())

@@ -19,12 +19,6 @@ int iomap_dio_rust_init(void);
 /* Warns, rate-limited, that a page was dirtied during direct I/O.  In C. */
 void iomap_dio_warn_collision(struct kiocb *iocb);
 
-/* Whether ->end_io may be called once for many writes.  In C. */
-bool iomap_dio_merges_end_io(const struct iomap_dio_ops *dops);
-
-/* Whether ->submit_io is there only for bios whose data is copied in process context.  In C. */
-bool iomap_dio_unbounces_inline(const struct iomap_dio_ops *dops);
-
 /* What is counted with CONFIG_IOMAP_DIO_STATS; rust/kernel/iomap/stats.rs explains it. */
 enum {
 	IOMAP_DIO_STAT_SIMPLE_READ,

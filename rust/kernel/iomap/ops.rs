@@ -144,9 +144,8 @@ impl DioOps {
     #[doc(alias = "IOMAP_DIO_MERGE_END_IO")]
     #[inline]
     pub(super) fn merges_end_io(&self) -> bool {
-        // SAFETY: The callbacks are valid.
-        self.0
-            .is_some_and(|ops| unsafe { bindings::iomap_dio_merges_end_io(ops.as_ptr()) })
+        self.get()
+            .is_some_and(|ops| ops.flags & bindings::IOMAP_DIO_MERGE_END_IO != 0)
     }
 
     /// The callback that submits bios in place of the block layer, if there is one.
@@ -166,9 +165,8 @@ impl DioOps {
     #[doc(alias = "IOMAP_DIO_INLINE_UNBOUNCE")]
     #[inline]
     fn unbounces_inline(&self) -> bool {
-        // SAFETY: The callbacks are valid.
-        self.0
-            .is_some_and(|ops| unsafe { bindings::iomap_dio_unbounces_inline(ops.as_ptr()) })
+        self.get()
+            .is_some_and(|ops| ops.flags & bindings::IOMAP_DIO_INLINE_UNBOUNCE != 0)
     }
 
     /// Whether the file system has a say in how the bios of a request are made or submitted, for

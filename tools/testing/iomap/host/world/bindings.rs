@@ -70,6 +70,7 @@ structs! {
     iomap_dio_ops {
         end_io: Option<unsafe extern "C" fn(*mut kiocb, isize, c_int, c_uint) -> c_int>,
         submit_io: Option<unsafe extern "C" fn(*const iomap_iter, *mut bio, i64)>, bio_set: *mut bio_set,
+        flags: c_uint,
     }
     bio_vec { bv_len: u32, bv_offset: u32 }
     iov_memory { bvec: *const bio_vec }
@@ -114,7 +115,7 @@ macro_rules! consts {
 consts! {
     IOMAP_DIO_FORCE_WAIT = 1 << 0, IOMAP_DIO_OVERWRITE_ONLY = 1 << 1, IOMAP_DIO_PARTIAL = 1 << 2,
     IOMAP_DIO_FSBLOCK_ALIGNED = 1 << 3, IOMAP_DIO_BOUNCE = 1 << 4, IOMAP_DIO_UNWRITTEN = 1 << 0,
-    IOMAP_DIO_COW = 1 << 1, IOMAP_DIO_COMP_WORK = 1 << 27, IOMAP_WRITE = 1 << 0, IOMAP_DIRECT = 1 << 4,
+    IOMAP_DIO_COW = 1 << 1, IOMAP_DIO_MERGE_END_IO = 1 << 0, IOMAP_DIO_INLINE_UNBOUNCE = 1 << 1, IOMAP_DIO_COMP_WORK = 1 << 27, IOMAP_WRITE = 1 << 0, IOMAP_DIRECT = 1 << 4,
     IOMAP_NOWAIT = 1 << 5, IOMAP_OVERWRITE_ONLY = 1 << 6, IOMAP_ATOMIC = 1 << 9, IOMAP_F_NEW = 1 << 0, IOMAP_F_DIRTY = 1 << 1,
     IOMAP_F_SHARED = 1 << 2, IOMAP_F_ANON_WRITE = 1 << 7, IOMAP_F_ATOMIC_BIO = 1 << 8, IOMAP_F_MIXED = 1 << 16, IOMAP_F_INTEGRITY = 0,
     IOMAP_HOLE = 0, IOMAP_DELALLOC = 1, IOMAP_MAPPED = 2, IOMAP_UNWRITTEN = 3, IOMAP_INLINE = 4,
@@ -235,8 +236,6 @@ functions! {
         assert!(in_flight(inode) <= (*inode).i_dio_count, "a truncation goes on while a bio is in flight");
     }
     any fn inode_dio_done_list(inode: *mut inode) -> *mut llist_head { &raw mut (*(*inode).i_sb).s_dio_done_list }
-    any fn iomap_dio_merges_end_io(_: *const iomap_dio_ops) -> bool { true }
-    any fn iomap_dio_unbounces_inline(_: *const iomap_dio_ops) -> bool { case(|c| c.inline) }
     any fn iocb_is_dsync(iocb: *const kiocb) -> bool { (*iocb).ki_flags as u32 & (IOCB_DSYNC | IOCB_SYNC) != 0 }
     sleep fn kiocb_write_and_wait(_: *mut kiocb, _: usize) -> c_int { 0 }
     any fn filemap_range_has_page(mapping: *mut address_space, first: i64, last: i64) -> bool {

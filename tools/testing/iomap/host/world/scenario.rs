@@ -469,6 +469,7 @@ unsafe fn open(sb: *mut Super, users: u32) -> *mut kiocb {
             null()
         };
         it.dops.end_io = c.has_end_io.then_some(end_io);
+        it.dops.flags = IOMAP_DIO_MERGE_END_IO | if c.inline { IOMAP_DIO_INLINE_UNBOUNCE } else { 0 };
         if c.part != Part::None {
             it.dops.submit_io = Some(submit_io);
             it.dops.bio_set = &raw mut it.set;
