@@ -95,6 +95,23 @@ static void memory_unmake(void)
 		__free_pages(w.big, ilog2(BIG_PAGES));
 }
 
+/*
+ * Makes an iterator of @n segments.  As with a buffer that is registered with io_uring, it begins
+ * within the first page and ends within the last one, unless a script asks for other segments.
+ */
+static void register_memory(unsigned int dir, unsigned int n, size_t len)
+{
+	struct bio_vec *first = w.bvec, *last = w.bvec + n - 1;
+
+	iov_iter_bvec(&w.iter, dir, w.bvec, n, len);
+	if (!n || w.s->seg)
+		return;
+	w.iter.iov_offset = first->bv_offset;
+	first->bv_len += first->bv_offset;
+	first->bv_offset = 0;
+	last->bv_len = PAGE_SIZE - last->bv_offset;
+}
+
 /* Divides @len bytes into segments, from byte @off on. */
 static void make_iter(unsigned int dir, size_t off, size_t len)
 {
@@ -126,7 +143,7 @@ static void make_iter(unsigned int dir, size_t off, size_t len)
 	if (s->mem == MEM_IOVEC)
 		iov_iter_init(&w.iter, dir, w.iov, n, len - left);
 	else if (s->mem == MEM_BVEC)
-		iov_iter_bvec(&w.iter, dir, w.bvec, n, len - left);
+		register_memory(dir, n, len - left);
 	else
 		iov_iter_kvec(&w.iter, dir, w.kvec, n, len - left);
 }
@@ -178,6 +195,8 @@ static size_t moved(void)
 {
 	size_t n = w.iter.iov_offset;
 
+	if (iov_iter_is_bvec(&w.iter) && !w.s->seg && n && w.iter.nr_segs == w.segs)
+		n -= offset_in_page(w.buffer);
 	for (size_t i = 0; i < w.segs - w.iter.nr_segs; i++)
 		n += iter_is_iovec(&w.iter) ? w.iov[i].iov_len : w.kvec[i].iov_len;
 	return n;
