@@ -206,6 +206,8 @@ u32 bio_crc(struct bio *bio)
 
 void say_vecs(struct bio *bio)
 {
+	/* A single-bio request has one buffer in Rust. In C they are of powers of two bytes. */
+	bool bounced = w.s->dio_flags & IOMAP_DIO_BOUNCE && w.s->set != SET_OWN;
 	struct bvec_iter iter;
 	struct bio_vec bv;
 	unsigned int n = 0;
@@ -217,12 +219,16 @@ void say_vecs(struct bio *bio)
 		if (n++ >= 3)
 			continue;
 		say(n > 1 ? "," : " vecs=");
-		if (is_zero_folio(page_folio(page)))
+		if (is_zero_folio(page_folio(page))) {
 			say("zero:%u", bv.bv_len);
-		else if (nr < 0)
-			say("copy:%u", bv.bv_len);
-		else
+		} else if (nr >= 0) {
 			say("p%d+%lu:%u", nr, offset_in_page(bv.bv_offset), bv.bv_len);
+		} else if (bounced) {
+			say("copy:%u", bio->bi_iter.bi_size);
+			break;
+		} else {
+			say("copy:%u", bv.bv_len);
+		}
 	}
 	say("(%u)", n);
 	if (op_is_write(bio_op(bio)))

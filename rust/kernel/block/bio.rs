@@ -10,7 +10,7 @@
 //! A bio is a value of another type at each stage of its life:
 //!
 //! ```text
-//!  Bio --pin(), bounce(), zero()--> Filled --submission--> the device's --end--> gone
+//!  Bio --pin(), bounce() ...--> Filled --submission--> the device's --end--> gone
 //! ```
 //!
 //! Every arrow consumes the value, so a bio cannot be touched after it was submitted or put.
@@ -31,7 +31,10 @@ use super::{
 };
 use crate::{
     alloc::{
-        flags::GFP_KERNEL,
+        flags::{
+            GFP_KERNEL,
+            GFP_NOWAIT, //
+        },
         Flags, //
     },
     bindings,
@@ -44,7 +47,8 @@ use crate::{
         PAGE_SIZE, //
     },
     prelude::*,
-    task::MaySleep, //
+    task::MaySleep,
+    types::Opaque, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -256,10 +260,10 @@ impl Bio {
         let _ = (inode, pos);
     }
 
-    /// The same bio, with pages from now on.
+    /// The same bio, with memory from now on.
     #[inline]
     fn filled(self, bounced: bool) -> Filled {
-        // INVARIANT: Only called once it has them.
+        // INVARIANT: Only called once it has that.
         Filled {
             raw: ManuallyDrop::new(self).0,
             bounced,
@@ -380,6 +384,104 @@ impl Bio {
         Ok(self.filled(true))
     }
 
+    /// Fills the bio with one bounce buffer for all of `memory`. It is a slab object, which takes
+    /// less time than pages; its address is in `bi_private`.
+    ///
+    /// A write copies the data now, and `memory` moves on. A read copies it when the bio has ended
+    /// ([`unbounce`]), to the segments of a bvec iterator, which does not move on. As with C, they
+    /// follow that of the buffer, and `bi_vcnt` is their number.
+    ///
+    /// Fails with `ENOTBLK` if `memory` is not `len` bytes, with `ENOMEM` if there is none without
+    /// waiting, with `EFAULT` if the memory cannot be accessed, and with `EINVAL` if it must not be
+    /// faulted in, or if a read is to memory of another kind or the bio has too few segments. The
+    /// bio is put then, and `memory` stays where the copy has ended.
+    ///
+    /// # Safety
+    ///
+    /// `large` must have objects of [`MOST_UNBOUNCED`] bytes, aligned to pages.
+    #[doc(alias = "bio_iov_iter_bounce")]
+    #[inline(always)]
+    pub(crate) unsafe fn bounce_at_once(
+        mut self,
+        memory: &mut IovIter<'_>,
+        len: u64,
+        large: *mut bindings::kmem_cache,
+    ) -> Result<Filled> {
+        let (write, size) = (memory.is_source(), memory.len());
+        // CAST: Widening.
+        if size as u64 != len {
+            return Err(ENOTBLK);
+        }
+        if write && (memory.is_nofault() || self.fields().bi_max_vecs == 0) {
+            return Err(EINVAL);
+        }
+        let vecs = if write {
+            1
+        } else {
+            self.list_segments(memory)?
+        };
+        // It is aligned to the powers of two that its size is a multiple of. A device needs no
+        // more, as sizes have to be multiples of its alignment as well.
+        // SAFETY: Required of the caller. Allocates memory, which is ours, or returns NULL.
+        let buffer = unsafe {
+            if size > MOST_UNBOUNCED / 2 && size <= MOST_UNBOUNCED {
+                // `kmalloc()` would take pages.
+                bindings::kmem_cache_alloc(large, GFP_NOWAIT.as_raw())
+            } else {
+                bindings::kmalloc(size, GFP_NOWAIT.as_raw())
+            }
+        };
+        let buffer = NonNull::new(buffer).ok_or(ENOMEM)?.as_ptr();
+        if write {
+            // SAFETY: The buffer is so large, and the iterator is valid.
+            unsafe {
+                let copied = bindings::_copy_from_iter(buffer, size, memory.as_raw());
+                if copied != size {
+                    bindings::kfree(buffer);
+                    return Err(EFAULT);
+                }
+            }
+        }
+        // CAST: The largest slab object is smaller than 4 GiB.
+        let (bio, size) = (self.fields(), size as u32);
+        // SAFETY: The bio has a segment for the buffer.
+        unsafe { bindings::bvec_set_virt(bio.bi_io_vec, buffer, size) };
+        (bio.bi_vcnt, bio.bi_iter.bi_size, bio.bi_private) = (vecs, size, buffer);
+        Ok(self.filled(true))
+    }
+
+    /// Lists the segments of `memory`, a bvec iterator, after the first segment of the bio. Returns
+    /// their number. Fails with `EINVAL` if there are none, or too many.
+    #[inline(always)]
+    fn list_segments(&mut self, memory: &IovIter<'_>) -> Result<u16> {
+        let (bio, (segments, mut done)) = (self.fields(), memory.bvecs());
+        let (mut count, mut left) = (0, memory.len());
+        for segment in segments {
+            if left == 0 {
+                break;
+            }
+            // OVERFLOW: No more than the bio has.
+            count = u16::wrapping_add(count, 1);
+            if count >= bio.bi_max_vecs {
+                return Err(EINVAL);
+            }
+            // CAST: Widening, and back values that came from a `u32`.
+            let len = (segment.bv_len as usize).saturating_sub(done);
+            let listed = bindings::bio_vec {
+                bv_page: segment.bv_page,
+                bv_len: len as u32,
+                bv_offset: segment.bv_offset.wrapping_add(done as u32),
+            };
+            // SAFETY: The bio has so many segments.
+            unsafe { bio.bi_io_vec.add(count.into()).write(listed) };
+            (done, left) = (0, left.saturating_sub(len));
+        }
+        if count == 0 {
+            return Err(EINVAL);
+        }
+        Ok(count)
+    }
+
     /// The number of segments that a bio needs for `bytes` of zeroes, at least one.
     ///
     /// It depends on the size of the kernel's page of zeroes, which is a huge page in some
@@ -437,7 +539,7 @@ fn zero_folio() -> (*mut bindings::folio, usize) {
 #[must_use]
 pub(crate) struct Filled {
     raw: NonNull<bindings::bio>,
-    /// With bounce buffers.
+    /// With bounce buffers: the slab object at `bi_private`, or pages if that is NULL.
     bounced: bool,
 }
 
@@ -450,20 +552,30 @@ impl Drop for Filled {
     }
 }
 
-/// Frees the bounce buffers of a bio that has ended, and keeps the bio. The data of a read is copied
+/// Frees the bounce buffer of a bio that has ended, and keeps the bio. The data of a read is copied
 /// to the caller's memory before, unless the read has failed.
 ///
 /// Any context, but the copy takes its time ([`is_unbounced_here`]).
 ///
 /// # Safety
 ///
-/// `bio` must have ended, have been filled by [`Bio::bounce`] for memory whose pages are left alone
-/// ([`Pages::LeftAlone`]), and belong to the caller.
+/// `bio` must have ended, have been filled by [`Bio::bounce_at_once`], and belong to the caller.
 #[doc(alias = "bio_iov_iter_unbounce")]
 #[inline]
 pub(crate) unsafe fn unbounce(bio: *mut bindings::bio) {
-    // SAFETY: Required of the caller. No page is dirtied, which would sleep.
-    unsafe { bindings::bio_iov_iter_unbounce(bio, (*bio).bi_status != 0, false) };
+    // SAFETY: Required of the caller. The segments after that of the buffer have no fewer bytes.
+    unsafe {
+        let buffer = (*bio).bi_private;
+        if (*bio).bi_opf & op(true) == 0 && (*bio).bi_status == 0 {
+            let (vecs, count) = ((*bio).bi_io_vec, usize::from((*bio).bi_vcnt));
+            // CAST: Widening.
+            let len = (*vecs).bv_len as usize;
+            let to = Opaque::<bindings::iov_iter>::uninit();
+            bindings::iov_iter_bvec(to.get(), bindings::ITER_DEST, vecs.add(1), count, len);
+            bindings::_copy_to_iter(buffer, len, to.get());
+        }
+        bindings::kfree(buffer);
+    }
 }
 
 /// The most bytes of a bounced read that are copied outside of process context.
@@ -496,10 +608,12 @@ unsafe fn discard(bio: *mut bindings::bio, bounced: bool) {
     // SAFETY: Required of the caller. Nothing was transferred, so nothing is copied back.
     unsafe {
         free_integrity(bio);
-        if bounced {
+        if !bounced {
+            bindings::bio_release_pages(bio, false);
+        } else if (*bio).bi_private.is_null() {
             bindings::bio_iov_iter_unbounce(bio, true, false);
         } else {
-            bindings::bio_release_pages(bio, false);
+            bindings::kfree((*bio).bi_private);
         }
         bindings::bio_put(bio);
     }

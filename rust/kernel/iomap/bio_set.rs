@@ -65,6 +65,7 @@ use crate::{
     error::to_result,
     fs::IocbFlags,
     iov::IovIter,
+    page::PAGE_SIZE,
     prelude::*,
     task::{
         MaySleep,
@@ -72,7 +73,15 @@ use crate::{
     },
     types::Opaque, //
 };
-use core::marker::PhantomData;
+use core::{
+    cell::UnsafeCell,
+    cmp::min,
+    marker::PhantomData,
+    ptr::{
+        self,
+        NonNull, //
+    }, //
+};
 
 /// A request that can be given away with its bio: what is kept of it.
 pub trait GivenAway: Send + Sized + 'static {
@@ -95,6 +104,8 @@ type Given<G> = (BusyIocb<()>, G);
 #[doc(alias = "bio_set")]
 pub struct BioSet<T: Operations> {
     raw: Opaque<bindings::bio_set>,
+    /// The larger bounce buffers.
+    buffers: UnsafeCell<*mut bindings::kmem_cache>,
     _kind: PhantomData<T>,
 }
 
@@ -119,11 +130,13 @@ impl<T: Operations> BioSet<T> {
     pub const unsafe fn new() -> Self {
         Self {
             raw: Opaque::zeroed(),
+            buffers: UnsafeCell::new(ptr::null_mut()),
             _kind: PhantomData,
         }
     }
 
-    /// Fills the reserve with `reserve` bios and sets up the caches per CPU (`bioset_init()`).
+    /// Fills the reserve with `reserve` bios and sets up the caches per CPU (`bioset_init()`), and
+    /// that of bounce buffers, which `/proc/slabinfo` shows as `iomap_dio_bounce`.
     ///
     /// The reserve guarantees progress when memory is short: an allocation that may wait gets a bio
     /// when one of these is put. Fails with `ENOMEM`.
@@ -133,8 +146,19 @@ impl<T: Operations> BioSet<T> {
     /// Must be called at most once, before any use of the bio set (from an initcall).
     #[doc(alias = "bioset_init")]
     pub unsafe fn init(&'static self, reserve: u32) -> Result {
-        // SAFETY: The bio set is static and, by the requirement, not in use.
+        let mut args = bindings::kmem_cache_args {
+            // CAST: A page is small.
+            align: PAGE_SIZE as u32,
+            ..pin_init::zeroed()
+        };
+        let name = c"iomap_dio_bounce".as_char_ptr();
+        // SAFETY: The bio set is static and, by the requirement, not in use. The name is static and
+        // the arguments are valid.
         to_result(unsafe {
+            // CAST: 16 KiB.
+            let buffers =
+                bindings::__kmem_cache_create_args(name, MOST_UNBOUNCED as u32, &mut args, 0);
+            *self.buffers.get() = NonNull::new(buffers).ok_or(ENOMEM)?.as_ptr();
             bindings::bioset_init(
                 self.raw.get(),
                 reserve,
@@ -150,7 +174,7 @@ impl<T: Operations> BioSet<T> {
     /// the request is over.
     ///
     /// The kiocb belongs to the bio from now on. If this fails, it comes back with the error; the
-    /// memory stays where `bio_iov_iter_get_pages()` leaves it. The memory of an asynchronous kiocb
+    /// memory stays where pinning or copying it has ended. The memory of an asynchronous kiocb
     /// may stay where it was if this succeeds: whoever answers the request moves it on
     /// ([`IovIter::advance`]).
     ///
@@ -172,9 +196,14 @@ impl<T: Operations> BioSet<T> {
         flags: OpFlags,
         ctx: MaySleep,
     ) -> Result<Unsubmitted<T, DioOps, BOUNCED>, (BusyIocb<DioOps>, Error)> {
-        if BOUNCED && !memory.is_source() {
-            let sleeps = Pages::of(memory) == Pages::Dirtied;
-            if sleeps || memory.len() > MOST_UNBOUNCED {
+        if BOUNCED {
+            let most = if memory.is_source() {
+                span.max_bio_bytes()
+            } else {
+                MOST_UNBOUNCED
+            };
+            let sleeps = !memory.is_source() && !memory.is_bvec();
+            if sleeps || memory.len() > most {
                 return Err((iocb, EINVAL));
             }
         }
@@ -210,8 +239,11 @@ impl<T: Operations> BioSet<T> {
         if write != (!SIMPLE && place.is_write()) {
             return Err((iocb, EINVAL));
         }
-        let vecs = if BOUNCED {
-            memory.bounce_vecs()
+        let vecs = if BOUNCED && write {
+            1
+        } else if BOUNCED {
+            // CAST: No more than `MAX_VECS`.
+            min(memory.bvecs().0.len().saturating_add(1), MAX_VECS.into()) as u16
         } else {
             memory.vecs_to_alloc()
         };
@@ -237,7 +269,11 @@ impl<T: Operations> BioSet<T> {
             bio.set_crypt_ctx(place.inode(), place.pos(), ctx);
         }
         let filled = if BOUNCED {
-            bio.bounce(memory, span.max_bio_bytes(), span.alignment())
+            // SAFETY: `init` has made the cache.
+            match unsafe { bio.bounce_at_once(memory, place.remaining(), *self.buffers.get()) } {
+                Err(error) if error == ENOMEM && place.is_nowait() => Err(EAGAIN),
+                filled => filled,
+            }
         } else if memory.is_bvec() && !iocb.is_sync() {
             bio.borrow(memory, span.bdev(), place.remaining())
         } else {
@@ -248,7 +284,8 @@ impl<T: Operations> BioSet<T> {
             Ok(bio) => bio,
             Err(error) => return Err((iocb, error)),
         };
-        if u64::from(bio.size()) != place.remaining() {
+        // One with a bounce buffer has it all.
+        if !BOUNCED && u64::from(bio.size()) != place.remaining() {
             // SAFETY: The iterator was advanced by so much just now.
             unsafe { bindings::iov_iter_revert(memory.as_raw(), bio.size() as usize) };
             return Err((iocb, ENOTBLK));
@@ -256,7 +293,11 @@ impl<T: Operations> BioSet<T> {
         if write {
             bio.account_write();
         }
-        let pages = Pages::after(write, memory);
+        let pages = if BOUNCED {
+            Pages::LeftAlone
+        } else {
+            Pages::after(write, memory)
+        };
         // SAFETY: There is room in front of a bio of this set.
         unsafe { (&raw mut (*FrontPad::<T>::of(bio.as_raw())).head.pages).write(pages) };
         // INVARIANT: Written just now.

@@ -196,16 +196,7 @@ impl<'a> IovIter<'a> {
     #[doc(alias = "bio_iov_bvec_aligned")]
     #[inline(always)]
     pub(crate) fn is_bvec_aligned(&self, mask: u32) -> bool {
-        // If nothing is left there need not be any segments.
-        if !self.is_bvec() || self.is_empty() {
-            return false;
-        }
-        let (iter, done) = (self.fields(), self.fields().iov_offset);
-        // SAFETY: A valid iterator of this kind has so many segments.
-        let segments = unsafe {
-            let memory = iter.__bindgen_anon_1.__bindgen_anon_1.as_ref();
-            slice::from_raw_parts(memory.__bindgen_anon_1.bvec, iter.__bindgen_anon_2.nr_segs)
-        };
+        let (segments, done) = self.bvecs();
         let [first, ..] = segments else {
             return false;
         };
@@ -218,6 +209,29 @@ impl<'a> IovIter<'a> {
             return (at | self.len()) & mask == 0;
         }
         are_aligned(segments, done, self.len(), mask)
+    }
+
+    /// The segments of a bvec iterator, and how many bytes of the first one are consumed. Other
+    /// memory has none.
+    #[inline(always)]
+    pub(crate) fn bvecs(&self) -> (&[bindings::bio_vec], usize) {
+        // If nothing is left there need not be any segments.
+        if !self.is_bvec() || self.is_empty() {
+            return (&[], 0);
+        }
+        let iter = self.fields();
+        // SAFETY: A valid iterator of this kind has so many segments.
+        let segments = unsafe {
+            let memory = iter.__bindgen_anon_1.__bindgen_anon_1.as_ref();
+            slice::from_raw_parts(memory.__bindgen_anon_1.bvec, iter.__bindgen_anon_2.nr_segs)
+        };
+        (segments, iter.iov_offset)
+    }
+
+    /// Whether user pages must not be faulted in (`iov_iter.nofault`).
+    #[inline]
+    pub(crate) fn is_nofault(&self) -> bool {
+        self.fields().nofault
     }
 
     /// Remembers the position for [`IovIter::rewind`].
@@ -310,9 +324,8 @@ impl<'a> IovIter<'a> {
     ///
     /// A read needs one more, for the bounce buffer itself, which comes before the pages it is
     /// copied to.
-    // Not inline: requests that are not bounced would pay for its registers.
     #[doc(alias = "bio_iov_bounce_nr_vecs")]
-    #[inline(never)]
+    #[inline]
     pub(crate) fn bounce_vecs(&mut self) -> u16 {
         if self.is_source() {
             self.pages(bindings::BIO_MAX_VECS)

@@ -52,7 +52,7 @@ structs! {
     bvec_iter { bi_sector: u64, bi_size: u32, bi_offset: u32 }
     bio {
         bi_bdev: *mut block_device, bi_end_io: Option<unsafe extern "C" fn(*mut bio)>, bi_private: *mut c_void,
-        bi_iter: bvec_iter, bi_io_vec: *const bio_vec, bi_opf: u32, bi_write_hint: rw_hint, bi_ioprio: u16, bi_vcnt: u16, bi_max_vecs: u16,
+        bi_iter: bvec_iter, bi_io_vec: *mut bio_vec, bi_opf: u32, bi_write_hint: rw_hint, bi_ioprio: u16, bi_vcnt: u16, bi_max_vecs: u16,
         bi_status: u8, refs: u8, pages: BioPages,
     }
     iomap_ioend { io_error: c_int, io_bio: bio }
@@ -72,19 +72,21 @@ structs! {
         submit_io: Option<unsafe extern "C" fn(*const iomap_iter, *mut bio, i64)>, bio_set: *mut bio_set,
         flags: c_uint,
     }
-    bio_vec { bv_len: u32, bv_offset: u32 }
+    bio_vec { bv_page: usize, bv_len: u32, bv_offset: u32 }
     iov_memory { bvec: *const bio_vec }
     iov_count { __bindgen_anon_1: iov_memory, count: usize }
     iov_union { __bindgen_anon_1: iov_count }
     iov_segments { nr_segs: usize }
     iov_iter {
-        iter_type: u8, data_source: bool, iov_offset: usize, __bindgen_anon_1: iov_union,
+        iter_type: u8, nofault: bool, data_source: bool, iov_offset: usize, __bindgen_anon_1: iov_union,
         __bindgen_anon_2: iov_segments,
     }
     kmem_cache_args { align: u32 }
     kmem_cache { size: u32 }
     blk_plug { nothing: u8 }
     folio { nothing: u8 }
+    // A slab object with the data of a bio.
+    buffer { bio: *mut bio, copied: bool }
     iomap_dio { nothing: u8 }
 }
 
@@ -137,7 +139,7 @@ consts! {
     IOMAP_DIO_STAT_PUNT_UNWRITTEN = 13, IOMAP_DIO_STAT_PUNT_COW = 14, IOMAP_DIO_STAT_PUNT_NEW = 15,
     IOMAP_DIO_STAT_PUNT_EXTEND = 16, IOMAP_DIO_STAT_PUNT_SYNC = 17, IOMAP_DIO_STAT_PUNT_INVALIDATE = 18,
     IOMAP_DIO_STAT_PUNT_ERROR = 19, IOMAP_DIO_STAT_AGAIN_CACHE = 20, IOMAP_DIO_STAT_AGAIN_MAPPING = 21,
-    IOMAP_DIO_STAT_AGAIN_SUBMITTED = 22,
+    IOMAP_DIO_STAT_AGAIN_SUBMITTED = 22, ITER_DEST = 0,
 }
 pub(crate) const IOMAP_DIO_BIO_MAX_BYTES: usize = 1 << 20;
 pub(crate) const IOMAP_DIO_CACHE_LINE_BYTES: usize = 64;
@@ -164,14 +166,41 @@ functions! {
     any fn __kmem_cache_create_args(_: *const c_char, size: u32, _: &mut kmem_cache_args, _: u32) -> *mut kmem_cache {
         Box::leak(Box::new(kmem_cache { size }))
     }
-    sleep fn kmem_cache_alloc(cache: *mut kmem_cache, _: u32) -> *mut c_void {
+    any fn kmem_cache_alloc(cache: *mut kmem_cache, gfp: u32) -> *mut c_void {
+        if gfp == GFP_NOWAIT {
+            return kmalloc((*cache).size as usize, gfp);
+        }
+        might_sleep("kmem_cache_alloc");
         if case(|c| c.no_memory) {
             facts(|f| f.perhaps.push(-12));
             return null_mut();
         }
         alloc("request", (*cache).size as usize).cast()
     }
-    any fn kfree(at: *mut c_void) { free("request", at) }
+    any fn kmalloc(_: usize, _: u32) -> *mut c_void {
+        if once_in(4) {
+            // A request that may wait tries again.
+            if case(|c| c.has(IOCB_NOWAIT)) {
+                facts(|f| (f.no_bio = true, f.perhaps.push(-11)));
+            }
+            return null_mut();
+        }
+        alloc_zeroed::<buffer>("buffer").cast()
+    }
+    any fn kfree(at: *mut c_void) {
+        let what = world(|w| w.object(at).what);
+        if what == "buffer" {
+            let buffer { bio, copied } = *at.cast::<buffer>();
+            if let Some(bio) = bio.as_mut() {
+                let arrived = bio.bi_status == 0 && world(|w| w.object(bio).flight) == Flight::Ended;
+                let read = bio.bi_opf & req_op_REQ_OP_WRITE == 0;
+                assert_eq!(copied, read && arrived, "data is not copied, or that was not read");
+                assert_eq!(bio.pages, BioPages::Bounced, "not bounced");
+                bio.pages = BioPages::None;
+            }
+        }
+        free(what, at);
+    }
 
     any fn set_current_state(state: c_uint) { (*current()).__state = state }
     any fn __set_current_state(state: c_uint) { (*current()).__state = state }
@@ -297,6 +326,7 @@ fn count(iter: &mut iov_iter) -> &mut usize {
 
 /// A vector of memory that is scattered.
 pub(crate) const PAGE: bio_vec = bio_vec {
+    bv_page: 0,
     bv_len: 4096,
     bv_offset: 0,
 };
@@ -314,13 +344,7 @@ unsafe fn take(bio: &mut bio, iter: *mut iov_iter, pages: BioPages) -> c_int {
     }
     *count(&mut *iter) -= bytes;
     static VECTORS: [bio_vec; 16] = [PAGE; 16];
-    static LONG: bio_vec = bio_vec {
-        bv_len: 2 * PAGE.bv_len,
-        ..PAGE
-    };
-    // The first one is all of the bounce buffer of a read.
-    let long = pages == BioPages::Bounced && bytes > 4096;
-    bio.bi_io_vec = if long { &LONG } else { VECTORS.as_ptr() };
+    bio.bi_io_vec = VECTORS.as_ptr().cast_mut();
     (bio.bi_iter.bi_size, bio.bi_vcnt, bio.pages) =
         (bytes as u32, bytes.div_ceil(4096) as u16, pages);
     0
@@ -337,6 +361,31 @@ functions! {
         let bytes = bytes.min(*count(&mut *iter));
         *count(&mut *iter) -= bytes;
         facts(|f| f.bytes += bytes);
+        bytes
+    }
+    sleep fn _copy_from_iter(_: *mut c_void, bytes: usize, iter: *mut iov_iter) -> usize {
+        facts(|f| f.filled += 1);
+        let faults = facts(|f| f.filled) == case(|c| c.fault);
+        if faults {
+            facts(|f| f.perhaps.push(-14));
+        }
+        let copied = if faults { bytes / 2 } else { bytes };
+        *count(&mut *iter) -= copied;
+        copied
+    }
+    any fn iov_iter_bvec(iter: *mut iov_iter, _: u32, vecs: *const bio_vec, vecs_len: usize, bytes: usize) {
+        let listed = std::slice::from_raw_parts(vecs, vecs_len);
+        assert!(listed.iter().map(|v| v.bv_len as usize).sum::<usize>() >= bytes, "memory is left out");
+        (&raw mut (*iter).iter_type).write(iter_type_ITER_BVEC as u8);
+    }
+    any fn _copy_to_iter(from: *const c_void, bytes: usize, _: *mut iov_iter) -> usize {
+        let buffer = &mut *from.cast_mut().cast::<buffer>();
+        assert!((*buffer.bio).bi_status == 0, "data that was not read is copied");
+        assert!(world(|w| w.object(buffer.bio).flight) == Flight::Ended, "data is copied before it is there");
+        if bytes > 4096 {
+            might_sleep("the copy to the caller's memory");
+        }
+        buffer.copied = true;
         bytes
     }
     any fn copy_from_iter(_: *mut c_void, _: usize, _: *mut iov_iter) -> usize { unreachable!("no inline data") }
@@ -357,8 +406,11 @@ functions! {
             return null_mut();
         }
         let pad = (*set).front_pad as usize;
-        let raw: *mut bio = alloc("bio", pad + size_of::<bio>()).wrapping_add(pad).cast();
-        raw.write(bio { bi_bdev, bi_opf, bi_max_vecs, refs: 1, pages: BioPages::None, ..zeroed() });
+        // Those of its own, as far as something is written there.
+        let vecs = usize::from(bi_max_vecs.min(32)) * size_of::<bio_vec>();
+        let raw: *mut bio = alloc("bio", pad + size_of::<bio>() + vecs).wrapping_add(pad).cast();
+        let bi_io_vec = raw.add(1).cast();
+        raw.write(bio { bi_bdev, bi_opf, bi_io_vec, bi_max_vecs, refs: 1, pages: BioPages::None, ..zeroed() });
         raw
     }
     any fn bio_get(bio: *mut bio) { (*bio).refs += 1 }
@@ -374,7 +426,7 @@ functions! {
     any fn bio_iov_iter_set(bio: *mut bio, iter: *const iov_iter) -> bool {
         let bytes = (*iter).__bindgen_anon_1.__bindgen_anon_1.count;
         ((*bio).bi_iter.bi_size, (*bio).pages) = (bytes as u32, BioPages::Pinned);
-        (*bio).bi_io_vec = (*iter).__bindgen_anon_1.__bindgen_anon_1.__bindgen_anon_1.bvec;
+        (*bio).bi_io_vec = (*iter).__bindgen_anon_1.__bindgen_anon_1.__bindgen_anon_1.bvec.cast_mut();
         true
     }
     sleep fn bio_iov_iter_get_pages(bio: *mut bio, iter: *mut iov_iter, _: u32, _: u32) -> c_int {
@@ -383,13 +435,19 @@ functions! {
     sleep fn bio_iov_iter_bounce(bio: *mut bio, iter: *mut iov_iter, _: usize, _: usize) -> c_int {
         take(&mut *bio, iter, BioPages::Bounced)
     }
+    any fn bvec_set_virt(vec: *mut bio_vec, virt: *mut c_void, bv_len: u32) {
+        vec.write(bio_vec { bv_len, ..PAGE });
+        // In this world it is one of a bio, right behind that.
+        (*virt.cast::<buffer>()).bio = vec.cast::<bio>().sub(1);
+        (*vec.cast::<bio>().sub(1)).pages = BioPages::Bounced;
+    }
     any fn in_hardirq() -> bool { is_atomic() }
     any fn bio_iov_iter_unbounce(bio: *mut bio, failed: bool, dirties: bool) {
         if (*bio).bi_opf & req_op_REQ_OP_WRITE == 0 {
             assert!(failed || (*bio).bi_status == 0, "data that was not read is copied");
             let flight = world(|w| w.object(bio).flight);
             assert!(failed || flight == Flight::Ended, "data is copied before it is there");
-            if dirties || case(Case::is_dirtied) || (*(*bio).bi_io_vec).bv_len > 4096 {
+            if dirties || case(Case::is_dirtied) {
                 might_sleep("the copy to the caller's memory");
             }
         }

@@ -185,7 +185,7 @@ pub(crate) unsafe fn flushes(end: u64, len: u64) {
 }
 
 impl Case {
-    fn has(&self, iocb_flag: u32) -> bool {
+    pub(crate) fn has(&self, iocb_flag: u32) -> bool {
         self.iocb_flags & iocb_flag != 0
     }
 
@@ -469,7 +469,10 @@ unsafe fn open(sb: *mut Super, users: u32) -> *mut kiocb {
             null()
         };
         it.dops.end_io = c.has_end_io.then_some(end_io);
-        it.dops.flags = IOMAP_DIO_MERGE_END_IO | if c.inline { IOMAP_DIO_INLINE_UNBOUNCE } else { 0 };
+        it.dops.flags = IOMAP_DIO_MERGE_END_IO;
+        if c.inline {
+            it.dops.flags |= IOMAP_DIO_INLINE_UNBOUNCE;
+        }
         if c.part != Part::None {
             it.dops.submit_io = Some(submit_io);
             it.dops.bio_set = &raw mut it.set;
