@@ -14,8 +14,10 @@ from pathlib import Path
 def targets(files: Iterable[str]) -> list[str]:
     code = [name for name in files if "/" in name and not name.startswith("Documentation/")]
     ours = [name for name in code if name.startswith(("fs/iomap/", "include/", "rust/")) or "Kconfig" in name]
-    objects = [f"{name.removesuffix('.c')}.o" for name in code if name not in ours]
-    return [*(["prepare"] if code else []), *(["rust/", "fs/iomap/"] if ours else []), *sorted(objects)]
+    # A header of a file system is for the files beside it.
+    rest = {f"{Path(name).parent}/" if name.endswith(".h") else f"{name.removesuffix('.c')}.o"
+            for name in code if name not in ours}
+    return [*(["prepare"] if code else []), *(["rust/", "fs/iomap/"] if ours else []), *sorted(rest)]
 
 
 def waiting(build: Path, files: Iterable[str]) -> list[str]:

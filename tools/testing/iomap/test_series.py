@@ -14,6 +14,7 @@ class Series(unittest.TestCase):
         for files, expected in (
                 ("MAINTAINERS Documentation/rust/iomap.rst", []),
                 ("fs/xfs/xfs_iomap.c fs/ext4/inode.c", ["prepare", "fs/ext4/inode.o", "fs/xfs/xfs_iomap.o"]),
+                ("fs/xfs/xfs_iomap.h fs/ext4/inode.c", ["prepare", "fs/ext4/inode.o", "fs/xfs/"]),
                 ("include/linux/iomap.h", ours), ("rust/kernel/iomap.rs MAINTAINERS", ours),
                 ("fs/iomap/trace.c fs/ext4/inode.c", [*ours, "fs/ext4/inode.o"]), ("fs/Kconfig", ours)):
             with self.subTest(files):
