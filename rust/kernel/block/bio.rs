@@ -387,14 +387,14 @@ impl Bio {
     /// Fills the bio with one bounce buffer for all of `memory`. It is a slab object, which takes
     /// less time than pages; its address is in `bi_private`.
     ///
-    /// A write copies the data now, and `memory` moves on. A read copies it when the bio has ended
-    /// ([`unbounce`]), to the segments of a bvec iterator, which does not move on. As with C, they
-    /// follow that of the buffer, and `bi_vcnt` is their number.
+    /// A write copies the data now. A read copies it when the bio has ended ([`unbounce`]), to the
+    /// segments of the caller. They come before that of the buffer, and `bi_vcnt` is their number;
+    /// user pages are pinned. `memory` moves on, unless it is a bvec iterator that is read into.
     ///
     /// Fails with `ENOTBLK` if `memory` is not `len` bytes, with `ENOMEM` if there is none without
-    /// waiting, with `EFAULT` if the memory cannot be accessed, and with `EINVAL` if it must not be
-    /// faulted in, or if a read is to memory of another kind or the bio has too few segments. The
-    /// bio is put then, and `memory` stays where the copy has ended.
+    /// waiting, with `EFAULT` if the memory cannot be accessed, and with `EINVAL` if a write must
+    /// not fault it in or the bio has too few segments. The bio is put then, and `memory` stays
+    /// where the copy or the pinning has ended.
     ///
     /// # Safety
     ///
@@ -412,14 +412,9 @@ impl Bio {
         if size as u64 != len {
             return Err(ENOTBLK);
         }
-        if write && (memory.is_nofault() || self.fields().bi_max_vecs == 0) {
+        if self.fields().bi_max_vecs == 0 || (write && memory.is_nofault()) {
             return Err(EINVAL);
         }
-        let vecs = if write {
-            1
-        } else {
-            self.list_segments(memory)?
-        };
         // It is aligned to the powers of two that its size is a multiple of. A device needs no
         // more, as sizes have to be multiples of its alignment as well.
         // SAFETY: Required of the caller. Allocates memory, which is ours, or returns NULL.
@@ -432,54 +427,24 @@ impl Bio {
             }
         };
         let buffer = NonNull::new(buffer).ok_or(ENOMEM)?.as_ptr();
-        if write {
+        self.fields().bi_private = buffer;
+        // From now on an error frees it.
+        let mut filled = self.filled(false);
+        let (mut filled, vec) = if write {
             // SAFETY: The buffer is so large, and the iterator is valid.
-            unsafe {
-                let copied = bindings::_copy_from_iter(buffer, size, memory.as_raw());
-                if copied != size {
-                    bindings::kfree(buffer);
-                    return Err(EFAULT);
-                }
+            if unsafe { bindings::_copy_from_iter(buffer, size, memory.as_raw()) } != size {
+                return Err(EFAULT);
             }
-        }
+            let vec = filled.fields().bi_io_vec;
+            (filled, vec)
+        } else {
+            filled.list_segments(memory)?
+        };
         // CAST: The largest slab object is smaller than 4 GiB.
-        let (bio, size) = (self.fields(), size as u32);
-        // SAFETY: The bio has a segment for the buffer.
-        unsafe { bindings::bvec_set_virt(bio.bi_io_vec, buffer, size) };
-        (bio.bi_vcnt, bio.bi_iter.bi_size, bio.bi_private) = (vecs, size, buffer);
-        Ok(self.filled(true))
-    }
-
-    /// Lists the segments of `memory`, a bvec iterator, after the first segment of the bio. Returns
-    /// their number. Fails with `EINVAL` if there are none, or too many.
-    #[inline(always)]
-    fn list_segments(&mut self, memory: &IovIter<'_>) -> Result<u16> {
-        let (bio, (segments, mut done)) = (self.fields(), memory.bvecs());
-        let (mut count, mut left) = (0, memory.len());
-        for segment in segments {
-            if left == 0 {
-                break;
-            }
-            // OVERFLOW: No more than the bio has.
-            count = u16::wrapping_add(count, 1);
-            if count >= bio.bi_max_vecs {
-                return Err(EINVAL);
-            }
-            // CAST: Widening, and back values that came from a `u32`.
-            let len = (segment.bv_len as usize).saturating_sub(done);
-            let listed = bindings::bio_vec {
-                bv_page: segment.bv_page,
-                bv_len: len as u32,
-                bv_offset: segment.bv_offset.wrapping_add(done as u32),
-            };
-            // SAFETY: The bio has so many segments.
-            unsafe { bio.bi_io_vec.add(count.into()).write(listed) };
-            (done, left) = (0, left.saturating_sub(len));
-        }
-        if count == 0 {
-            return Err(EINVAL);
-        }
-        Ok(count)
+        filled.fields().bi_iter.bi_size = size as u32;
+        // SAFETY: A segment of the bio.
+        unsafe { bindings::bvec_set_virt(vec, buffer, size as u32) };
+        Ok(filled)
     }
 
     /// The number of segments that a bio needs for `bytes` of zeroes, at least one.
@@ -539,7 +504,7 @@ fn zero_folio() -> (*mut bindings::folio, usize) {
 #[must_use]
 pub(crate) struct Filled {
     raw: NonNull<bindings::bio>,
-    /// With bounce buffers: the slab object at `bi_private`, or pages if that is NULL.
+    /// By [`Bio::bounce`].
     bounced: bool,
 }
 
@@ -552,50 +517,68 @@ impl Drop for Filled {
     }
 }
 
-/// Frees the bounce buffer of a bio that has ended, and keeps the bio. The data of a read is copied
-/// to the caller's memory before, unless the read has failed.
+/// Copies the data of a bounced read that has ended to the caller's memory, unless it has failed,
+/// and gives back the `pages` of that. Frees the bounce buffer, and keeps the bio.
 ///
-/// Any context, but the copy takes its time ([`is_unbounced_here`]).
+/// Any context, but the copy takes its time ([`unbounce_here`]). User pages that are clean are
+/// dirtied by a worker if this one must not sleep, as [`give_back_pages`] does.
 ///
 /// # Safety
 ///
-/// `bio` must have ended, have been filled by [`Bio::bounce_at_once`], and belong to the caller.
+/// `bio` must be a read that has ended, have been filled by [`Bio::bounce_at_once`] from memory of
+/// which `pages` is true, and belong to the caller. Once.
 #[doc(alias = "bio_iov_iter_unbounce")]
-#[inline]
-pub(crate) unsafe fn unbounce(bio: *mut bindings::bio) {
-    // SAFETY: Required of the caller. The segments after that of the buffer have no fewer bytes.
+#[inline(never)]
+pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, pages: Pages) {
+    // SAFETY: Required of the caller. The segments of the memory have no fewer bytes than the one
+    // of the buffer, which follows them.
     unsafe {
-        let buffer = (*bio).bi_private;
-        if (*bio).bi_opf & op(true) == 0 && (*bio).bi_status == 0 {
+        let (buffer, arrived) = ((*bio).bi_private, (*bio).bi_status == 0);
+        if arrived {
             let (vecs, count) = ((*bio).bi_io_vec, usize::from((*bio).bi_vcnt));
             // CAST: Widening.
-            let len = (*vecs).bv_len as usize;
+            let len = (*vecs.add(count)).bv_len as usize;
             let to = Opaque::<bindings::iov_iter>::uninit();
-            bindings::iov_iter_bvec(to.get(), bindings::ITER_DEST, vecs.add(1), count, len);
+            bindings::iov_iter_bvec(to.get(), bindings::ITER_DEST, vecs, count, len);
             bindings::_copy_to_iter(buffer, len, to.get());
         }
         bindings::kfree(buffer);
+        let dirty = arrived && pages == Pages::Dirtied;
+        if dirty && bindings::bio_in_atomic() {
+            give_back_pages(bio, pages);
+        } else {
+            bindings::bio_release_pages(bio, dirty);
+        }
     }
 }
 
 /// The most bytes of a bounced read that are copied outside of process context.
 pub(crate) const MOST_UNBOUNCED: usize = 16 << 10;
 
-/// Whether the current context is one to [`unbounce`] a bio in: a hard interrupt, in which many bios
-/// may end, copies no more than 4 KiB for each.
+/// As [`unbounce`], for the end of a read or a write. Returns false, and does nothing, if the copy
+/// is left to process context: a hard interrupt, in which many bios may end, copies no more than
+/// 4 KiB for each.
 ///
 /// # Safety
 ///
-/// As for [`unbounce`].
-#[inline]
-pub(crate) unsafe fn is_unbounced_here(bio: *mut bindings::bio) -> bool {
-    // SAFETY: Required of the caller. The first segment of a read is all of its bounce buffer, and
-    // reading the context has no requirements.
+/// As there, but it may be a write.
+#[inline(always)]
+pub(crate) unsafe fn unbounce_here(bio: *mut bindings::bio, pages: Pages) -> bool {
+    // SAFETY: Required of the caller, and reading the context has no requirements.
     unsafe {
-        (*bio).bi_opf & op(true) != 0
-            || (*(*bio).bi_io_vec).bv_len <= 4096
-            || !bindings::in_hardirq()
+        match (*bio).bi_vcnt {
+            // A write, which has no segments of the caller.
+            0 => bindings::kfree((*bio).bi_private),
+            count => {
+                let buffer = (*bio).bi_io_vec.add(count.into());
+                if (*buffer).bv_len > 4096 && bindings::in_hardirq() {
+                    return false;
+                }
+                unbounce(bio, pages);
+            }
+        }
     }
+    true
 }
 
 /// Puts a bio that was not submitted, with its pages and its integrity data.
@@ -605,15 +588,15 @@ pub(crate) unsafe fn is_unbounced_here(bio: *mut bindings::bio) -> bool {
 /// `bio` must belong to the caller and be filled in this way, and must not be used afterwards.
 #[cold]
 unsafe fn discard(bio: *mut bindings::bio, bounced: bool) {
-    // SAFETY: Required of the caller. Nothing was transferred, so nothing is copied back.
+    // SAFETY: Required of the caller. Nothing was transferred, so nothing is copied back. Before
+    // the submission `bi_private` is a bounce buffer or NULL.
     unsafe {
         free_integrity(bio);
-        if !bounced {
-            bindings::bio_release_pages(bio, false);
-        } else if (*bio).bi_private.is_null() {
+        if bounced {
             bindings::bio_iov_iter_unbounce(bio, true, false);
         } else {
             bindings::kfree((*bio).bi_private);
+            bindings::bio_release_pages(bio, false);
         }
         bindings::bio_put(bio);
     }
@@ -626,10 +609,85 @@ impl Filled {
         self.raw.as_ptr()
     }
 
+    /// The fields of the bio.
+    #[inline(always)]
+    fn fields(&mut self) -> &mut bindings::bio {
+        // SAFETY: By the invariants the bio is valid and nobody else uses it.
+        unsafe { self.raw.as_mut() }
+    }
+
     /// Gives the bio up without putting it.
     #[inline]
     pub(crate) fn into_raw(self) -> *mut bindings::bio {
         ManuallyDrop::new(self).as_raw()
+    }
+
+    /// Lists all segments of `memory`, which is read into, in a bio that has none. User pages are
+    /// pinned, and `memory` moves on; a bvec iterator stays where it is.
+    ///
+    /// Returns the segment after them, for the buffer: that is transferred. Fails with `EFAULT` if
+    /// the memory cannot be accessed, and with `EINVAL` if the bio has too few segments; the bio is
+    /// put then.
+    #[doc(alias = "iov_iter_extract_bvecs")]
+    #[inline(always)]
+    fn list_segments(mut self, memory: &mut IovIter<'_>) -> Result<(Self, *mut bindings::bio_vec)> {
+        if !memory.is_bvec() {
+            self = self.extract_segments(memory)?;
+        }
+        let bio = self.fields();
+        let most = bio.bi_max_vecs.saturating_sub(1);
+        // Of other memory there are none here.
+        let (segments, mut done) = memory.bvecs();
+        for segment in segments {
+            if bio.bi_vcnt >= most {
+                return Err(EINVAL);
+            }
+            // CAST: A part of a segment is consumed at most, and only of the first one.
+            let listed = bindings::bio_vec {
+                bv_page: segment.bv_page,
+                bv_len: segment.bv_len.wrapping_sub(done as u32),
+                bv_offset: segment.bv_offset.wrapping_add(done as u32),
+            };
+            // SAFETY: The bio has so many segments.
+            unsafe { bio.bi_io_vec.add(bio.bi_vcnt.into()).write(listed) };
+            // OVERFLOW: No more than the bio has.
+            (bio.bi_vcnt, done) = (bio.bi_vcnt.wrapping_add(1), 0);
+        }
+        bio.bi_iter.bi_idx = bio.bi_vcnt.into();
+        let vec = bio.bi_io_vec.wrapping_add(bio.bi_vcnt.into());
+        Ok((self, vec))
+    }
+
+    /// As [`Filled::list_segments`], of other memory than that of a bvec iterator.
+    #[inline(never)]
+    fn extract_segments(mut self, memory: &mut IovIter<'_>) -> Result<Self> {
+        let bio = self.fields();
+        let most = bio.bi_max_vecs.saturating_sub(1);
+        if memory.is_user_backed() {
+            bio.bi_flags |= 1 << bindings::BIO_PAGE_PINNED;
+        }
+        while !memory.is_empty() {
+            if bio.bi_vcnt >= most {
+                return Err(EINVAL);
+            }
+            // SAFETY: The bio has so many segments, and the iterator is valid. The pages are given back
+            // with the bio.
+            let bytes = unsafe {
+                bindings::iov_iter_extract_bvecs(
+                    memory.as_raw(),
+                    bio.bi_io_vec,
+                    memory.len(),
+                    &mut bio.bi_vcnt,
+                    most,
+                    0,
+                    0,
+                )
+            };
+            if bytes <= 0 {
+                return Err(EFAULT);
+            }
+        }
+        Ok(self)
     }
 
     /// The size of the transfer in bytes (`bi_size`).

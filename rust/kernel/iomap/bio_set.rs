@@ -37,6 +37,7 @@ use super::{
     },
     ops::DioOps,
     request::{
+        create_cache,
         wake,
         FrontPad,
         Home,
@@ -77,10 +78,8 @@ use core::{
     cell::UnsafeCell,
     cmp::min,
     marker::PhantomData,
-    ptr::{
-        self,
-        NonNull, //
-    }, //
+    mem::MaybeUninit,
+    ptr, //
 };
 
 /// A request that can be given away with its bio: what is kept of it.
@@ -146,19 +145,10 @@ impl<T: Operations> BioSet<T> {
     /// Must be called at most once, before any use of the bio set (from an initcall).
     #[doc(alias = "bioset_init")]
     pub unsafe fn init(&'static self, reserve: u32) -> Result {
-        let mut args = bindings::kmem_cache_args {
-            // CAST: A page is small.
-            align: PAGE_SIZE as u32,
-            ..pin_init::zeroed()
-        };
-        let name = c"iomap_dio_bounce".as_char_ptr();
-        // SAFETY: The bio set is static and, by the requirement, not in use. The name is static and
-        // the arguments are valid.
+        let buffers = create_cache(c"iomap_dio_bounce", MOST_UNBOUNCED, PAGE_SIZE, 0)?;
+        // SAFETY: The bio set is static and, by the requirement, not in use.
         to_result(unsafe {
-            // CAST: 16 KiB.
-            let buffers =
-                bindings::__kmem_cache_create_args(name, MOST_UNBOUNCED as u32, &mut args, 0);
-            *self.buffers.get() = NonNull::new(buffers).ok_or(ENOMEM)?.as_ptr();
+            *self.buffers.get() = buffers.as_ptr();
             bindings::bioset_init(
                 self.raw.get(),
                 reserve,
@@ -185,7 +175,7 @@ impl<T: Operations> BioSet<T> {
     /// without waiting, with `ENOMEM` if there is none for bounce buffers, with `EFAULT` if the
     /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
     /// needs it, if it is for the other direction than the mapping, or for a `BOUNCED` read whose
-    /// copy would sleep or take long.
+    /// copy would take long.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
     pub fn fill<const BOUNCED: bool>(
@@ -202,8 +192,7 @@ impl<T: Operations> BioSet<T> {
             } else {
                 MOST_UNBOUNCED
             };
-            let sleeps = !memory.is_source() && !memory.is_bvec();
-            if sleeps || memory.len() > most {
+            if memory.len() > most {
                 return Err((iocb, EINVAL));
             }
         }
@@ -239,13 +228,15 @@ impl<T: Operations> BioSet<T> {
         if write != (!SIMPLE && place.is_write()) {
             return Err((iocb, EINVAL));
         }
-        let vecs = if BOUNCED && write {
+        let vecs = if !BOUNCED {
+            memory.vecs_to_alloc()
+        } else if write {
             1
-        } else if BOUNCED {
+        } else if memory.is_bvec() {
             // CAST: No more than `MAX_VECS`.
             min(memory.bvecs().0.len().saturating_add(1), MAX_VECS.into()) as u16
         } else {
-            memory.vecs_to_alloc()
+            memory.bounce_vecs()
         };
         // A need for `MAX_VECS` segments may mean more than that, so treat it as too many.
         if !SIMPLE && vecs == MAX_VECS {
@@ -293,11 +284,7 @@ impl<T: Operations> BioSet<T> {
         if write {
             bio.account_write();
         }
-        let pages = if BOUNCED {
-            Pages::LeftAlone
-        } else {
-            Pages::after(write, memory)
-        };
+        let pages = Pages::after(write, memory);
         // SAFETY: There is room in front of a bio of this set.
         unsafe { (&raw mut (*FrontPad::<T>::of(bio.as_raw())).head.pages).write(pages) };
         // INVARIANT: Written just now.
@@ -361,7 +348,7 @@ impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<T, O, BOUNCED> {
         // the bio. The bio is complete and given up here; page locks may sleep, and so may the
         // context.
         unsafe {
-            if (*FrontPad::<T>::of(raw)).head.pages == Pages::Dirtied {
+            if !BOUNCED && (*FrontPad::<T>::of(raw)).head.pages == Pages::Dirtied {
                 bindings::bio_set_pages_dirty(raw);
             }
             (*raw).bi_end_io = Some(end_io);
@@ -463,12 +450,6 @@ pub struct InFlight<T: Operations, const BOUNCED: bool = false> {
 }
 
 impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
-    const HOME: Home = if BOUNCED {
-        Home::FrontPadBounced
-    } else {
-        Home::FrontPad
-    };
-
     /// The request, in front of its bio.
     #[inline(always)]
     fn pad(&self) -> &FrontPad<T> {
@@ -498,7 +479,7 @@ impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
             return Err(Queued::new());
         }
         // SAFETY: The bio has ended, and left the request to us.
-        Ok(unsafe { Unique::in_front_of(self.bio, Self::HOME) })
+        Ok(unsafe { Self::ended(self.bio) })
     }
 
     /// Waits until the bio has ended: uninterruptibly, and accounted as I/O wait.
@@ -507,7 +488,26 @@ impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
         wait(&self.pad().handshake, ctx);
         self.armed.defuse();
         // SAFETY: The bio has ended, and left the request to us.
-        unsafe { Unique::in_front_of(self.bio, Self::HOME) }
+        unsafe { Self::ended(self.bio) }
+    }
+
+    /// The request in front of `bio`.
+    ///
+    /// # Safety
+    ///
+    /// The bio must be that of such a request, have ended, and have left the request to the
+    /// submission. Once.
+    #[inline(always)]
+    unsafe fn ended(bio: *mut bindings::bio) -> Unique<T> {
+        // SAFETY: Required of the caller. The end of a bio with a bounce buffer has written `home`.
+        unsafe {
+            let home = if BOUNCED {
+                (*FrontPad::<T>::of(bio)).head.home.assume_init()
+            } else {
+                Home::FrontPad
+            };
+            Unique::in_front_of(bio, home)
+        }
     }
 }
 
@@ -574,27 +574,33 @@ unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
     }
 }
 
-/// As [`end_started`], for a bio with bounce buffers, which belong to the request from then on: who
-/// completes it copies the data of a read.
+/// As [`end_started`], for a bio with a bounce buffer. A copy that takes long is left to whoever
+/// completes the request, in process context.
 ///
 /// # Safety
 ///
 /// As there.
 #[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_bounced<T: CompleteWork>(bio: *mut bindings::bio) {
-    // SAFETY: The bio has ended and is given back, and the submission has not been told yet. If
-    // that has left the request, it wrote it before.
-    let (request, here) = unsafe {
-        if !end_handshake(FrontPad::<T>::of(bio)) {
-            return;
-        }
-        let request = Unique::<T>::in_front_of(bio, Home::FrontPadBounced);
-        (request, bio::is_unbounced_here(bio))
+    let pad = FrontPad::<T>::of(bio);
+    // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
+    // was submitted, and the submission has not been told yet.
+    let (home, ours) = unsafe {
+        let home = if bio::unbounce_here(bio, (*pad).head.pages) {
+            Home::FrontPad
+        } else {
+            Home::FrontPadBounced
+        };
+        (&raw mut (*pad).head.home).write(MaybeUninit::new(home));
+        (home, end_handshake(pad))
     };
-    if here {
-        done(request);
-    } else {
-        request.punt();
+    if ours {
+        // SAFETY: The bio has ended, and the submission wrote the request before it left it.
+        let request = unsafe { Unique::<T>::in_front_of(bio, home) };
+        match home {
+            Home::FrontPadBounced => request.punt(),
+            Home::FrontPad | Home::FrontPadWithPages | Home::Own => done(request),
+        }
     }
 }
 

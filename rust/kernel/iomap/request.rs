@@ -191,26 +191,18 @@ impl<T: Operations> Cache<T> {
     /// destroyed, so it must be part of the kernel, not of a module.
     #[doc(alias = "kmem_cache_create")]
     pub unsafe fn init(&'static self, name: &'static CStr) -> Result {
-        let mut args = bindings::kmem_cache_args {
-            // CAST: A power of two, and small.
-            align: align_of::<Counted<T>>() as u32,
-            ..pin_init::zeroed()
-        };
-        // SAFETY: The name is static and the arguments are valid. By the requirement nobody looks
-        // at the field yet. INVARIANT: Once, by the requirement.
-        unsafe {
-            let cache = bindings::__kmem_cache_create_args(
-                name.as_char_ptr(),
-                // CAST: A request is some hundred bytes.
-                size_of::<Counted<T>>() as u32,
-                &mut args,
-                // A request that is looked at from two processors is better not split over
-                // three lines.
-                1 << bindings::_slab_flag_bits__SLAB_HWCACHE_ALIGN,
-            );
-            *self.raw.get() = cache;
-            NonNull::new(cache).ok_or(ENOMEM).map(|_| ())
-        }
+        // A request that is looked at from two processors is better not split over three lines.
+        let flags = 1 << bindings::_slab_flag_bits__SLAB_HWCACHE_ALIGN;
+        let cache = create_cache(
+            name,
+            size_of::<Counted<T>>(),
+            align_of::<Counted<T>>(),
+            flags,
+        )?;
+        // SAFETY: By the requirement nobody looks at the field yet. INVARIANT: Once, by the
+        // requirement.
+        unsafe { *self.raw.get() = cache.as_ptr() };
+        Ok(())
     }
 
     /// Allocates the memory of a request, uninitialised. Fails with `ENOMEM`.
@@ -224,6 +216,27 @@ impl<T: Operations> Cache<T> {
         };
         NonNull::new(memory.cast()).ok_or(ENOMEM)
     }
+}
+
+/// Creates a cache of objects of `size` bytes, aligned to `align` bytes (`kmem_cache_create()`).
+/// Fails with `ENOMEM`.
+#[doc(alias = "kmem_cache_create")]
+pub(super) fn create_cache(
+    name: &'static CStr,
+    size: usize,
+    align: usize,
+    flags: u32,
+) -> Result<NonNull<bindings::kmem_cache>> {
+    // CAST: A page at most, and some pages.
+    let (align, size) = (align as u32, size as u32);
+    let mut args = bindings::kmem_cache_args {
+        align,
+        ..pin_init::zeroed()
+    };
+    // SAFETY: The name is static and the arguments are valid.
+    let cache =
+        unsafe { bindings::__kmem_cache_create_args(name.as_char_ptr(), size, &mut args, flags) };
+    NonNull::new(cache).ok_or(ENOMEM)
 }
 
 /// The first word of a request in a kernel that has the C implementation as well.
@@ -245,8 +258,9 @@ pub(super) struct Head<T: Operations> {
     pub(super) next: *mut Self,
     /// As above.
     pub(super) work: Opaque<bindings::work_struct>,
-    /// Where this is. Written when nothing but a pointer at the request is kept.
-    home: MaybeUninit<Home>,
+    /// Where this is. Written when nothing but a pointer at the request is kept, and where a bounced
+    /// bio ends.
+    pub(super) home: MaybeUninit<Home>,
     /// What happens to the caller's pages.
     pub(super) pages: Pages,
     /// The kiocb, and the description.
@@ -263,7 +277,7 @@ pub(super) enum Home {
     FrontPad,
     /// In front of its only bio, which keeps its pages as long as the request.
     FrontPadWithPages,
-    /// In front of its only bio, which keeps its bounce buffers as long as the request.
+    /// In front of its only bio, which keeps its bounce buffer as long as the request.
     FrontPadBounced,
     /// By itself: the request is counted.
     Own,
@@ -887,11 +901,11 @@ impl<T: Operations> Unique<T> {
 #[cold]
 unsafe fn give_back<T: Operations>(head: *mut Head<T>, home: Home) {
     let bio = bio_behind(head);
-    // SAFETY: Required of the caller. What is bounced in a front pad dirties no page.
+    // SAFETY: Required of the caller.
     unsafe {
         match home {
             Home::FrontPadWithPages => bio::give_back_pages(bio, (*head).pages),
-            Home::FrontPadBounced => bio::unbounce(bio),
+            Home::FrontPadBounced => bio::unbounce(bio, (*head).pages),
             Home::FrontPad | Home::Own => {}
         }
     }

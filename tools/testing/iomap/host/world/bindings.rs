@@ -49,10 +49,10 @@ structs! {
     request_queue { limits: queue_limits, mq_ops: *const c_void }
     block_device { bd_queue: *mut request_queue, bd_start_sect: u64 }
     bio_set { front_pad: u32 }
-    bvec_iter { bi_sector: u64, bi_size: u32, bi_offset: u32 }
+    bvec_iter { bi_sector: u64, bi_size: u32, bi_idx: u32, bi_offset: u32 }
     bio {
         bi_bdev: *mut block_device, bi_end_io: Option<unsafe extern "C" fn(*mut bio)>, bi_private: *mut c_void,
-        bi_iter: bvec_iter, bi_io_vec: *mut bio_vec, bi_opf: u32, bi_write_hint: rw_hint, bi_ioprio: u16, bi_vcnt: u16, bi_max_vecs: u16,
+        bi_iter: bvec_iter, bi_io_vec: *mut bio_vec, bi_opf: u32, bi_write_hint: rw_hint, bi_ioprio: u16, bi_flags: u16, bi_vcnt: u16, bi_max_vecs: u16,
         bi_status: u8, refs: u8, pages: BioPages,
     }
     iomap_ioend { io_error: c_int, io_bio: bio }
@@ -125,7 +125,7 @@ consts! {
     TASK_RUNNING = 0, TASK_UNINTERRUPTIBLE = 2, GFP_KERNEL = 1, GFP_NOWAIT = 2, GFP_NOFS = 3,
     EIOCBQUEUED = 529, MAX_ERRNO = 4095, S_ENCRYPTED = 1 << 14, BLK_POLL_ONESHOT = 1,
     BLK_FEAT_WRITE_CACHE = 1 << 0, BLK_FEAT_FUA = 1 << 1, BLK_FEAT_NOWAIT = 1 << 2, BLK_FEAT_ZONED = 1 << 3, BIO_MAX_VECS = 256,
-    BIOSET_NEED_BVECS = 1, BIOSET_PERCPU_CACHE = 4, _slab_flag_bits__SLAB_HWCACHE_ALIGN = 4,
+    BIO_PAGE_PINNED = 0, BIOSET_NEED_BVECS = 1, BIOSET_PERCPU_CACHE = 4, _slab_flag_bits__SLAB_HWCACHE_ALIGN = 4,
     mapping_flags_AS_EIO = 0, mapping_flags_AS_ENOSPC = 1, iter_type_ITER_UBUF = 0, iter_type_ITER_IOVEC = 1,
     iter_type_ITER_BVEC = 2, iter_type_ITER_KVEC = 3, req_op_REQ_OP_READ = 0, req_op_REQ_OP_WRITE = 1,
     req_flag_bits___REQ_SYNC = 8, req_flag_bits___REQ_IDLE = 9, req_flag_bits___REQ_FUA = 10,
@@ -188,6 +188,9 @@ functions! {
         alloc_zeroed::<buffer>("buffer").cast()
     }
     any fn kfree(at: *mut c_void) {
+        if at.is_null() {
+            return;
+        }
         let what = world(|w| w.object(at).what);
         if what == "buffer" {
             let buffer { bio, copied } = *at.cast::<buffer>();
@@ -195,8 +198,9 @@ functions! {
                 let arrived = bio.bi_status == 0 && world(|w| w.object(bio).flight) == Flight::Ended;
                 let read = bio.bi_opf & req_op_REQ_OP_WRITE == 0;
                 assert_eq!(copied, read && arrived, "data is not copied, or that was not read");
-                assert_eq!(bio.pages, BioPages::Bounced, "not bounced");
-                bio.pages = BioPages::None;
+                if bio.pages == BioPages::Bounced {
+                    bio.pages = BioPages::None;
+                }
             }
         }
         free(what, at);
@@ -435,13 +439,27 @@ functions! {
     sleep fn bio_iov_iter_bounce(bio: *mut bio, iter: *mut iov_iter, _: usize, _: usize) -> c_int {
         take(&mut *bio, iter, BioPages::Bounced)
     }
-    any fn bvec_set_virt(vec: *mut bio_vec, virt: *mut c_void, bv_len: u32) {
-        vec.write(bio_vec { bv_len, ..PAGE });
-        // In this world it is one of a bio, right behind that.
-        (*virt.cast::<buffer>()).bio = vec.cast::<bio>().sub(1);
-        (*vec.cast::<bio>().sub(1)).pages = BioPages::Bounced;
+    sleep fn iov_iter_extract_bvecs(
+        iter: *mut iov_iter, vecs: *mut bio_vec, most: usize, count_of: *mut u16, most_vecs: u16, _: u32, _: u32,
+    ) -> isize {
+        facts(|f| f.filled += 1);
+        if facts(|f| f.filled) == case(|c| c.fault) {
+            facts(|f| f.perhaps.push(-14));
+            return -14;
+        }
+        // In this world they are of a bio, right behind that.
+        let bio = &mut *vecs.cast::<bio>().sub(1);
+        assert!(*count_of < most_vecs && most <= *count(&mut *iter));
+        assert_eq!(bio.bi_flags & 1 << BIO_PAGE_PINNED != 0, case(|c| c.user_memory), "pins are forgotten");
+        vecs.add((*count_of).into()).write(bio_vec { bv_len: most.min(PAGE.bv_len as usize) as u32, ..PAGE });
+        let bytes = (*vecs.add((*count_of).into())).bv_len as usize;
+        (*count(&mut *iter), *count_of) = (*count(&mut *iter) - bytes, *count_of + 1);
+        bio.pages = BioPages::Pinned;
+        bytes as isize
     }
+    any fn bvec_set_virt(vec: *mut bio_vec, _: *mut c_void, bv_len: u32) { vec.write(bio_vec { bv_len, ..PAGE }) }
     any fn in_hardirq() -> bool { is_atomic() }
+    any fn bio_in_atomic() -> bool { is_atomic() }
     any fn bio_iov_iter_unbounce(bio: *mut bio, failed: bool, dirties: bool) {
         if (*bio).bi_opf & req_op_REQ_OP_WRITE == 0 {
             assert!(failed || (*bio).bi_status == 0, "data that was not read is copied");
@@ -455,7 +473,10 @@ functions! {
         assert!(matches!((*bio).pages, BioPages::Bounced | BioPages::Zeroes), "not bounced");
         (*bio).pages = BioPages::None;
     }
-    any fn bio_release_pages(bio: *mut bio, _: bool) {
+    any fn bio_release_pages(bio: *mut bio, dirty: bool) {
+        if dirty {
+            might_sleep("a page lock");
+        }
         assert_ne!((*bio).pages, BioPages::Bounced);
         if (*bio).pages == BioPages::Pinned {
             (*bio).pages = BioPages::None;
@@ -560,6 +581,14 @@ functions! {
     any fn blk_start_plug(_: *mut blk_plug) {}
     any fn blk_finish_plug(_: *mut blk_plug) {}
     sleep fn submit_bio(bio: *mut bio) {
+        if case(Case::is_bounced) && matches!((*bio).pages, BioPages::None | BioPages::Pinned) {
+            (*(*bio).bi_private.cast::<buffer>()).bio = bio;
+            let vec = *(*bio).bi_io_vec.add((*bio).bi_iter.bi_idx as usize);
+            assert_eq!(vec.bv_len, (*bio).bi_iter.bi_size, "something else is transferred");
+            if (*bio).pages == BioPages::None {
+                (*bio).pages = BioPages::Bounced;
+            }
+        }
         let (opf, pages, bytes) = ((*bio).bi_opf, (*bio).pages, (*bio).bi_iter.bi_size);
         step("submit", bio, bytes as usize);
         assert!(bytes > 0 && pages != BioPages::None, "an empty bio");

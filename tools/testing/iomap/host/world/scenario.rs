@@ -51,7 +51,7 @@ pub(crate) struct Case {
     pub(crate) inline: bool,
     write: bool,
     sync: bool,
-    user_memory: bool,
+    pub(crate) user_memory: bool,
     iocb_flags: u32,
     dio_flags: u32,
     /// The mappings: blocks, type and flags.
@@ -212,6 +212,11 @@ impl Case {
     /// The pages that it reads to have to be dirtied.
     pub(crate) fn is_dirtied(&self) -> bool {
         self.user_memory && !self.write
+    }
+
+    /// Through bounce buffers.
+    pub(crate) fn is_bounced(&self) -> bool {
+        self.dio_flags & IOMAP_DIO_BOUNCE != 0
     }
 
     /// Somebody else polls for the request.
