@@ -80,7 +80,8 @@ class Filter(unittest.TestCase):
         rows, _ = bench_rows.select(fs="xfs", io="bounce", bs="4k")
         self.assertEqual({row.id for row in rows},
                          {"xfs/bounce-read/fixedbufs/4k", "xfs/bounce-write/fixedbufs/4k",
-                          "raw/randread/fixedbufs/4k", "raw/randwrite/fixedbufs/4k"})
+                          "raw/randread/fixedbufs/4k", "raw/randwrite/fixedbufs/4k",
+                          "xfs/bounce-read/io_uring/4k", "raw/randread/io_uring/4k"})
 
     def test_engine_and_kind(self) -> None:
         rows, _ = bench_rows.select(fs="ext4", io="libaio,randread", bs="4k,16k")
