@@ -359,7 +359,7 @@ static void settle(void)
 		return;
 	}
 	flush_workers();
-	/* The block layer has a worker dirty the pages that were cleaned during a read. */
+	/* The block layer has a worker dirty the pages that are clean after a read. */
 	if (w.cleaned)
 		__flush_workqueue(system_percpu_wq);
 	if (!wait_until(refcount_read(&w.sb->s_pending_errors) <= 1))
@@ -549,6 +549,10 @@ static void play(void *arg)
 	w.impl = p->impl;
 	iomap_dio_choose(p->impl == IMPL_C);
 	setup(s);
+	/* Rust has a worker dirty what a bounced read was copied to; C waits for it. */
+	w.cleaned = s->op == OP_READ && s->dio_flags & IOMAP_DIO_BOUNCE &&
+		    (s->mem == MEM_UBUF || s->mem == MEM_IOVEC) &&
+		    (s->submit != SUBMIT_IOEND || s->inline_copy);
 	cut_begin();
 	p->rec->len = 0;
 	p->rec->full = false;

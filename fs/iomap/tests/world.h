@@ -85,7 +85,7 @@ struct world {
 	atomic_t in_flight;
 	bool integrity;		/* a bio has protection information */
 	bool log;		/* record the kernel messages of the submitter */
-	bool cleaned;
+	bool cleaned;		/* a worker may dirty the caller's pages again: not recorded until then */
 	bool returned;
 	bool long_way;		/* the request is not a simple read, or no longer */
 	bool polling;

@@ -520,8 +520,8 @@ impl Drop for Filled {
 /// Copies the data of a bounced read that has ended to the caller's memory, unless it has failed,
 /// and gives back the `pages` of that. Frees the bounce buffer, and keeps the bio.
 ///
-/// Any context, but the copy takes its time ([`unbounce_here`]). User pages that are clean are
-/// dirtied by a worker if this one must not sleep, as [`give_back_pages`] does.
+/// Any context, but the copy takes its time ([`unbounce_here`]). As nobody has dirtied the pages
+/// before, a worker dirties those that are clean.
 ///
 /// # Safety
 ///
@@ -543,12 +543,8 @@ pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, pages: Pages) {
             bindings::_copy_to_iter(buffer, len, to.get());
         }
         bindings::kfree(buffer);
-        let dirty = arrived && pages == Pages::Dirtied;
-        if dirty && bindings::bio_in_atomic() {
-            give_back_pages(bio, pages);
-        } else {
-            bindings::bio_release_pages(bio, dirty);
-        }
+        let pages = if arrived { pages } else { Pages::LeftAlone };
+        give_back_pages(bio, pages);
     }
 }
 
@@ -571,7 +567,10 @@ pub(crate) unsafe fn unbounce_here(bio: *mut bindings::bio, pages: Pages) -> boo
             0 => bindings::kfree((*bio).bi_private),
             count => {
                 let buffer = (*bio).bi_io_vec.add(count.into());
-                if (*buffer).bv_len > 4096 && bindings::in_hardirq() {
+                // CAST: Widening.
+                let len = (*buffer).bv_len as usize;
+                let long = len > MOST_UNBOUNCED && bindings::bio_in_atomic();
+                if long || (len > 4096 && bindings::in_hardirq()) {
                     return false;
                 }
                 unbounce(bio, pages);

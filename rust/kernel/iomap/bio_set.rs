@@ -174,8 +174,8 @@ impl<T: Operations> BioSet<T> {
     /// Fails with `ENOTBLK` if one bio may not take all of it, with `EAGAIN` if there is no memory
     /// without waiting, with `ENOMEM` if there is none for bounce buffers, with `EFAULT` if the
     /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
-    /// needs it, if it is for the other direction than the mapping, or for a `BOUNCED` read whose
-    /// copy would take long.
+    /// needs it, if it is for the other direction than the mapping, or `BOUNCED` and too much for one
+    /// bio.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
     pub fn fill<const BOUNCED: bool>(
@@ -186,15 +186,8 @@ impl<T: Operations> BioSet<T> {
         flags: OpFlags,
         ctx: MaySleep,
     ) -> Result<Unsubmitted<T, DioOps, BOUNCED>, (BusyIocb<DioOps>, Error)> {
-        if BOUNCED {
-            let most = if memory.is_source() {
-                span.max_bio_bytes()
-            } else {
-                MOST_UNBOUNCED
-            };
-            if memory.len() > most {
-                return Err((iocb, EINVAL));
-            }
+        if BOUNCED && memory.len() > span.max_bio_bytes() {
+            return Err((iocb, EINVAL));
         }
         self.build::<_, false, BOUNCED>(iocb, span, memory, flags, ctx)
     }

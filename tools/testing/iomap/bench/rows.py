@@ -228,7 +228,7 @@ def _counted() -> Iterator[Row]:
     yield from _each(BOTH, "subblock", "fixedbufs libaio psync", "2k")
     yield from _each(BOTH, "overwrite-1 unwritten-1 append dsync-fua dsync-flush", "fixedbufs", "4k 16k")
     yield from _each(BOTH, "unwritten append dsync-fua dsync-flush", "psync", "4k")
-    yield from _each("xfs", "bounce-read bounce-write", "fixedbufs", "4k 16k")
+    yield from _each("xfs", "bounce-read bounce-write", "fixedbufs", "4k 16k 64k")
     yield from _each("xfs", "bounce-read", "io_uring", "4k 16k")
     # What databases do. PostgreSQL has pages of 8k and reads up to 1M at once into as many buffers; redo logs are
     # written in blocks of 512 bytes.

@@ -473,10 +473,7 @@ functions! {
         assert!(matches!((*bio).pages, BioPages::Bounced | BioPages::Zeroes), "not bounced");
         (*bio).pages = BioPages::None;
     }
-    any fn bio_release_pages(bio: *mut bio, dirty: bool) {
-        if dirty {
-            might_sleep("a page lock");
-        }
+    any fn bio_release_pages(bio: *mut bio, _: bool) {
         assert_ne!((*bio).pages, BioPages::Bounced);
         if (*bio).pages == BioPages::Pinned {
             (*bio).pages = BioPages::None;
