@@ -73,7 +73,8 @@ use crate::{
         Buffers,
         Filled,
         OpFlags,
-        Pages, //
+        Pages,
+        MAX_VECS, //
     },
     error::to_result,
     fs::IocbFlags,
@@ -218,7 +219,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         }
         self.request.memory.cut(max as u64, |memory| {
             let vecs = match buffers {
-                Buffers::ZeroCopy(_) => memory.vecs_to_alloc(),
+                Buffers::ZeroCopy(_) => memory.vecs_to_alloc(MAX_VECS),
                 Buffers::Bounced(_) => memory.bounce_vecs(),
             };
             let opf = flags.into_raw() | op(write);

@@ -174,8 +174,7 @@ impl<T: Operations> BioSet<T> {
     /// Fails with `ENOTBLK` if one bio may not take all of it, with `EAGAIN` if there is no memory
     /// without waiting, with `ENOMEM` if there is none for bounce buffers, with `EFAULT` if the
     /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
-    /// needs it, if it is for the other direction than the mapping, or `BOUNCED` and too much for one
-    /// bio.
+    /// needs it, or if it is for the other direction than the mapping.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
     pub fn fill<const BOUNCED: bool>(
@@ -186,9 +185,6 @@ impl<T: Operations> BioSet<T> {
         flags: OpFlags,
         ctx: MaySleep,
     ) -> Result<Unsubmitted<T, DioOps, BOUNCED>, (BusyIocb<DioOps>, Error)> {
-        if BOUNCED && memory.len() > span.max_bio_bytes() {
-            return Err((iocb, EINVAL));
-        }
         self.build::<_, false, BOUNCED>(iocb, span, memory, flags, ctx)
     }
 
@@ -221,8 +217,14 @@ impl<T: Operations> BioSet<T> {
         if write != (!SIMPLE && place.is_write()) {
             return Err((iocb, EINVAL));
         }
+        // Whether there are more than a bio can have is seen by one more.
+        let most = if SIMPLE || BOUNCED {
+            MAX_VECS
+        } else {
+            MAX_VECS + 1
+        };
         let vecs = if !BOUNCED {
-            memory.vecs_to_alloc()
+            memory.vecs_to_alloc(most)
         } else if write {
             1
         } else if memory.is_bvec() {
@@ -231,8 +233,7 @@ impl<T: Operations> BioSet<T> {
         } else {
             memory.bounce_vecs()
         };
-        // A need for `MAX_VECS` segments may mean more than that, so treat it as too many.
-        if !SIMPLE && vecs == MAX_VECS {
+        if !SIMPLE && vecs == most {
             return Err((iocb, ENOTBLK));
         }
         let gfp = if place.is_nowait() {

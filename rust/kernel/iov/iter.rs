@@ -307,17 +307,17 @@ impl<'a> IovIter<'a> {
         unsafe { bindings::iov_iter_zero(len, self.as_raw()) }
     }
 
-    /// The number of segments that a bio needs to point at this memory, at most `BIO_MAX_VECS`
+    /// The number of segments that a bio needs to point at this memory, at most `max`
     /// (`bio_iov_vecs_to_alloc()`).
     ///
     /// Zero for a bvec iterator, whose segments the bio borrows.
     #[doc(alias = "bio_iov_vecs_to_alloc")]
     #[inline]
-    pub(crate) fn vecs_to_alloc(&mut self) -> u16 {
+    pub(crate) fn vecs_to_alloc(&mut self, max: u16) -> u16 {
         if self.is_bvec() {
             return 0;
         }
-        self.pages(bindings::BIO_MAX_VECS)
+        self.pages(max.into())
     }
 
     /// The number of segments that a bio needs to bounce this memory (`bio_iov_bounce_nr_vecs()`).
@@ -339,7 +339,7 @@ impl<'a> IovIter<'a> {
     #[inline]
     fn pages(&mut self, max: u32) -> u16 {
         // So much spans as many pages, and C would look at each segment to find that.
-        // CAST: `BIO_MAX_VECS` fits all types, and bounds the result.
+        // CAST: It fits all types, and bounds the result.
         if self.len() >= (max as usize) << PAGE_SHIFT {
             return rare(max as u16);
         }
