@@ -499,7 +499,8 @@ fn zero_folio() -> (*mut bindings::folio, usize) {
 ///
 /// # Invariants
 ///
-/// Nobody else knows of the bio, which is valid and was filled in this way.
+/// Nobody else knows of the bio, which is valid and was filled in this way. Its `bi_private` is the
+/// bounce buffer of [`Bio::bounce_at_once`], or NULL.
 #[doc(alias = "bio")]
 #[must_use]
 pub(crate) struct Filled {
@@ -548,12 +549,12 @@ pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, pages: Pages) {
     }
 }
 
-/// The most bytes of a bounced read that are copied outside of process context.
+/// The most bytes of a bounced read that are copied outside of process context (16 KiB).
 pub(crate) const MOST_UNBOUNCED: usize = 16 << 10;
 
 /// As [`unbounce`], for the end of a read or a write. Returns false, and does nothing, if the copy
-/// is left to process context: a hard interrupt, in which many bios may end, copies no more than
-/// 4 KiB for each.
+/// is left to process context: an interrupt copies no more than 16 KiB, and a hard one, in which
+/// many bios may end, 4 KiB for each.
 ///
 /// # Safety
 ///
