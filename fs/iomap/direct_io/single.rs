@@ -106,7 +106,7 @@ pub(super) fn start<'m, const BOUNCED: bool>(
         }
     }
 
-    let mut bio = match SINGLES.fill::<BOUNCED>(iocb, &span, memory, plan.flags, ctx) {
+    let mut bio = match SINGLES.fill::<_, false, BOUNCED>(iocb, &span, memory, plan.flags, ctx) {
         Ok(bio) => bio,
         Err((iocb, error)) => {
             // Pinning may fail at a later segment, and leaves the iterator there.
@@ -212,5 +212,5 @@ fn read_bio(
     let flags = OpFlags::empty()
         .with_if(nowait, OpFlags::NOWAIT)
         .with_if(iocb.is_sync(), OpFlags::SYNC);
-    SINGLES.fill_simple(iocb, span, memory, flags, ctx)
+    SINGLES.fill::<_, true, false>(iocb, span, memory, flags, ctx)
 }

@@ -541,7 +541,9 @@ pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, pages: Pages) {
             let len = (*vecs.add(count)).bv_len as usize;
             let to = Opaque::<bindings::iov_iter>::uninit();
             bindings::iov_iter_bvec(to.get(), bindings::ITER_DEST, vecs, count, len);
-            bindings::_copy_to_iter(buffer, len, to.get());
+            // Pinned pages can always be written to.
+            let copied = bindings::_copy_to_iter(buffer, len, to.get());
+            crate::warn_on!(copied != len);
         }
         bindings::kfree(buffer);
         let pages = if arrived { pages } else { Pages::LeftAlone };

@@ -159,9 +159,12 @@ impl<T: Operations> BioSet<T> {
         })
     }
 
-    /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`, perhaps
-    /// `BOUNCED`: the data of a write is copied to buffers of the bio now, and that of a read when
-    /// the request is over.
+    /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`. `flags` say
+    /// whether a simple read waits for the device.
+    ///
+    /// With `BOUNCED` the data of a write is copied to a buffer of the bio now, and that of a read
+    /// when the bio has ended. A `SIMPLE` one is a read of a file that is not encrypted, and leaves
+    /// out what only others need.
     ///
     /// The kiocb belongs to the bio from now on. If this fails, it comes back with the error; the
     /// memory stays where pinning or copying it has ended. The memory of an asynchronous kiocb
@@ -172,39 +175,12 @@ impl<T: Operations> BioSet<T> {
     /// device: then its bio fails with `EAGAIN`.
     ///
     /// Fails with `ENOTBLK` if one bio may not take all of it, with `EAGAIN` if there is no memory
-    /// without waiting, with `ENOMEM` if there is none for bounce buffers, with `EFAULT` if the
+    /// without waiting, with `ENOMEM` if there is none for a bounce buffer, with `EFAULT` if the
     /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
     /// needs it, or if it is for the other direction than the mapping.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
-    pub fn fill<const BOUNCED: bool>(
-        &'static self,
-        iocb: BusyIocb<DioOps>,
-        span: &Whole<'_>,
-        memory: &mut IovIter<'_>,
-        flags: OpFlags,
-        ctx: MaySleep,
-    ) -> Result<Unsubmitted<T, DioOps, BOUNCED>, (BusyIocb<DioOps>, Error)> {
-        self.build::<_, false, BOUNCED>(iocb, span, memory, flags, ctx)
-    }
-
-    /// As [`BioSet::fill`], for a simple read, of a file that is not encrypted. `flags` say whether
-    /// it waits for the device.
-    #[inline(always)]
-    pub fn fill_simple(
-        &'static self,
-        iocb: BusyIocb<()>,
-        span: &Whole<'_>,
-        memory: &mut IovIter<'_>,
-        flags: OpFlags,
-        ctx: MaySleep,
-    ) -> Result<Unsubmitted<T, ()>, (BusyIocb<()>, Error)> {
-        self.build::<_, true, false>(iocb, span, memory, flags, ctx)
-    }
-
-    /// As [`BioSet::fill`]. A `SIMPLE` one is a read that leaves out what only others need.
-    #[inline(always)]
-    fn build<O, const SIMPLE: bool, const BOUNCED: bool>(
+    pub fn fill<O, const SIMPLE: bool, const BOUNCED: bool>(
         &'static self,
         iocb: BusyIocb<O>,
         span: &Whole<'_>,

@@ -103,7 +103,8 @@ pub fn all<T: Operations>(
     memory: &mut IovIter<'_>,
     ctx: MaySleep,
 ) {
-    let _bio = set.fill(iocb, span, memory, OpFlags::SYNC, ctx); //~ E0308 mismatched
+    let flags = OpFlags::SYNC;
+    let _ = set.fill::<_, false, false>(iocb, span, memory, flags, ctx); //~ E0308 mismatched
 }
 
 /// Other code cannot choose the sector.
