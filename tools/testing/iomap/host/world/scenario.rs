@@ -69,6 +69,8 @@ pub(crate) struct Case {
     pub(crate) has_end_io: bool,
     has_iomap_end: bool,
     end_io_fails: bool,
+    /// Conversions in the first inode wait until no request to the other one is left.
+    short_of_space: bool,
     extends: bool,
     /// Somebody reads through the page cache meanwhile.
     cached: bool,
@@ -349,6 +351,12 @@ functions! {
         let converts = flags & (IOMAP_DIO_UNWRITTEN | IOMAP_DIO_COW) != 0;
         if converts {
             might_sleep("conversion");
+            if case(|c| c.short_of_space && c.file == 0) {
+                step("wait for the other", iocb, 0);
+                while find(|c, f| c.file == 1 && f.counts).is_some() {
+                    spin();
+                }
+            }
         }
         let fails = world(|w| run.iter().any(|&n| w.requests[n].0.end_io_fails));
         let says = if error == 0 && fails { -28 } else { error };
@@ -614,6 +622,7 @@ unsafe fn run(kind: fn(&mut Case)) {
         (c.features, c.truncated) = (before.features, false);
         (c.queues, c.limits, c.partition) = (before.queues, before.limits, before.partition);
         (c.has_end_io, c.extends, c.cached) = (before.has_end_io, before.extends, false);
+        c.short_of_space = before.short_of_space;
         cases.push(c);
     }
     let all = cases.len();
@@ -787,13 +796,14 @@ kinds! { 9:
     7 split_calls |c| c.entry = Entry::Split, ["complete", "answer", "punt", "sleep", "wake"];
     8 several_requests |c| {
             (c.many, c.write, c.sync, c.around) = (2 + draw(4), true, false, (0, 0));
-            c.truncated = once_in(2);
+            (c.truncated, c.short_of_space) = (once_in(2), once_in(2));
             if once_in(100) {
                 // More than one worker completes.
-                (c.many, c.truncated) = (64, false);
+                (c.many, c.truncated, c.short_of_space) = (64, false, false);
             }
             (c.iocb_flags, c.dio_flags) = (pick(&[0, 0, IOCB_DSYNC, IOCB_DSYNC | IOCB_SYNC]), 0);
             c.maps = vec![(1 + draw(2), pick(&[IOMAP_UNWRITTEN, IOMAP_UNWRITTEN, IOMAP_MAPPED]), 0)];
             (c.fault, c.no_memory, c.fails_of_4) = (0, false, pick(&[0, 0, 0, 1]));
-        }, ["complete", "answer", "punt", "merge", "invalidate", "flush together", "report", "xchg"];
+        }, ["complete", "answer", "punt", "merge", "invalidate", "flush together", "report", "xchg",
+         "wait for the other"];
 }
