@@ -32,6 +32,7 @@ run_python bench/rows.py "${filter[@]}" >/dev/null || exit 1
 ! is_on "${ABLATE:-}" || exec "$IOMAP_DIR/ablate.sh"
 ! is_on "${SEEDS:-}" || exec "$IOMAP_DIR/count.sh" seeds
 ! is_on "${SCALE:-}" || exec "$IOMAP_DIR/count.sh" scale
+! is_on "${HOG:-}" || exec "$IOMAP_DIR/count.sh" hog
 
 [ -n "${TRACE:-}" ] || exec "$IOMAP_DIR/count.sh" bench "${filter[@]}"
 

@@ -14,9 +14,11 @@
 #                              the rows of these WORDS, for ablate.sh, which has made the VARIANT
 #   count.sh scale             "make bench SCALE=1": the cache lines that move between processors, with another
 #                              plugin; two guests do the same, which shows how well it repeats
+#   count.sh hog               "make bench HOG=1": how long writes take while a busy poller owns the processor on
+#                              which their bios end
 #
-# Results go to results/<time>-bench/ (-profile, -count, -scale), and results/latest (latest-profile,
-# latest-count, latest-scale) points there.
+# Results go to results/<time>-bench/ (-profile, -count, -scale, -hog), and results/latest (latest-profile,
+# latest-count, latest-scale, latest-hog) points there.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail
@@ -45,7 +47,12 @@ scale)
 	smp=8 load=scale.py disk=524288 program=(scale_report.py)
 	plugin=lines sources=("$bench"/{lines,map}.c) told=,turn=100
 	;;
-*) die "usage: $0 bench|profile|budget|ablate|seeds|scale" ;;
+hog)
+	# They share a core, and with it a cache: else the scheduler would not look for one that is idle.
+	smp=2,threads=2 load=hog.py disk=4096 program=(hog_report.py)
+	plugin=lines sources=("$bench"/{lines,map}.c) told=,turn=1000,only=turns
+	;;
+*) die "usage: $0 bench|profile|budget|ablate|seeds|scale|hog" ;;
 esac
 need_root "$@"
 run_python bench/rows.py "${select[@]}" >/dev/null || exit 1
@@ -65,6 +72,11 @@ mapfile -t cpus < <(processors)
 n=${#cpus[@]}
 [ "$n" -le 2 ] || n=2
 [ "$what" != scale ] || n=2
+if [ "$what" = hog ]; then
+	n=1
+	in_root "clang-$LLVM_MAJOR" -O2 -Wall -Wextra -Werror -static -o /cache/hog "$bench/hog.c" -laio >"$log" 2>&1 \
+		</dev/null || die "bench/hog.c could not be built; see $log"
+fi
 
 # Counts the rows that $select picks, in guests from number $1 on, and sets $runs to their folders and $status.
 count_rows()
@@ -76,7 +88,7 @@ count_rows()
 		run=$CACHE/run/count-$(($1 + i))
 		mkdir -p "$run"
 		rm -f "$run/run.json" "$run/counts" "$run/misses"
-		[ "$what" = scale ] || shard=(--shard "$i/$n" "${select[@]}" "${options[@]}")
+		[ "$load" != count.py ] || shard=(--shard "$i/$n" "${select[@]}" "${options[@]}")
 		GUEST_CPUS=$smp GUEST_MEM=${GUEST_MEM:-3G} \
 			GUEST_ACCEL=tcg,thread=single \
 			GUEST_APPEND="brd.rd_nr=1 brd.rd_size=$disk ${GUEST_APPEND:-}" \

@@ -7,6 +7,7 @@
  *   map=PATH   the System.map of the guest's kernel
  *   out=PATH   the file to write
  *   turn=N     the instructions a processor executes before it is the next one's turn, in the mean
+ *   only=turns these turns all the time, and nothing is counted
  *
  * The first line that the plugin writes is "turn N". The guest executes the mark in user space to
  * begin a window and again to end it, and then the plugin writes what it counted:
@@ -99,7 +100,7 @@ static size_t nr_inodes;
 
 static void *cpus[MAX_CPUS];
 static bool in_timer[MAX_CPUS];
-static bool counting;
+static bool counting, only_turns;
 static uint64_t turn, mark_page, windows;
 static FILE *out;
 
@@ -284,7 +285,7 @@ static void on_block(unsigned int wrong, void *instructions)
 	static int64_t left;
 
 	left -= (intptr_t)instructions;
-	if (!counting || left > 0)
+	if (!(counting || only_turns) || left > 0)
 		return;
 	random ^= random << 13;
 	random ^= random >> 17;
@@ -297,6 +298,8 @@ static void on_translate(struct tb *tb, void *data)
 {
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS,
 					     (void *)qemu_plugin_tb_n_insns(tb));
+	if (only_turns)
+		return;
 	for (size_t n = 0; n < qemu_plugin_tb_n_insns(tb); n++) {
 		struct insn *insn = qemu_plugin_tb_get_insn(tb, n);
 		uint64_t pc = qemu_plugin_insn_vaddr(insn);
@@ -338,6 +341,7 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 	turn = length ? strtoul(length, NULL, 10) : 0;
 	if (!turn)
 		fail("turn= is missing");
+	only_turns = argument(argc, argv, "only=");
 	lines = calloc(NR_LINES, sizeof(*lines));
 	moves = calloc(NR_MOVES, sizeof(*moves));
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate, NULL);
