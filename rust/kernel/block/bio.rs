@@ -533,22 +533,23 @@ impl Drop for Filled {
 pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, pages: Pages) {
     // SAFETY: Required of the caller. The segments of the memory have no fewer bytes than the one
     // of the buffer, which follows them.
-    unsafe {
+    let is_short = unsafe {
         let (buffer, arrived) = ((*bio).bi_private, (*bio).bi_status == 0);
-        if arrived {
+        let is_short = arrived && {
             let (vecs, count) = ((*bio).bi_io_vec, usize::from((*bio).bi_vcnt));
             // CAST: Widening.
             let len = (*vecs.add(count)).bv_len as usize;
             let to = Opaque::<bindings::iov_iter>::uninit();
             bindings::iov_iter_bvec(to.get(), bindings::ITER_DEST, vecs, count, len);
-            // Pinned pages can always be written to.
-            let copied = bindings::_copy_to_iter(buffer, len, to.get());
-            crate::warn_on!(copied != len);
-        }
+            bindings::_copy_to_iter(buffer, len, to.get()) != len
+        };
         bindings::kfree(buffer);
         let pages = if arrived { pages } else { Pages::LeftAlone };
         give_back_pages(bio, pages);
-    }
+        is_short
+    };
+    // Pinned pages can always be written to.
+    crate::warn_on!(is_short);
 }
 
 /// The most bytes of a bounced read that are copied outside of process context (16 KiB).
