@@ -76,12 +76,13 @@ def checkpatch(at: Place) -> str:
 def clippy(at: Place) -> str:
     """What compilers have said of our files, which are at their place in the tree."""
     ours = [f"{path.relative_to(at.project)}:" for path in at.files("*.rs", "*.[ch]")]
-    log = (at.build / "check-rust/build.log").read_text(errors="replace").splitlines()
-    for n, line in enumerate(log):
-        if re.search("warning|error|-->", line) and any(name in line for name in ours):
-            # rustc says what in the line before it says where.
-            raise Wrong(" ".join(said.strip() for said in log[max(n - 1, 0):n + 1])
-                        + ", see build/check-rust/build.log in the cache")
+    what = ""
+    for line in (at.build / "check-rust/build.log").read_text(errors="replace").splitlines():
+        # rustc says what before it says where. Of a macro of others, ":::" is where we use it.
+        what = line if re.match("warning|error", line) else what
+        if re.search("warning|error|-->|:::", line) and any(name in line for name in ours):
+            where = "" if line == what else line.strip()
+            raise Wrong(f"{what} {where}".strip() + ", see build/check-rust/build.log in the cache")
     # Tells check.sh that nothing has to be compiled again to warn again.
     (at.build / "check-rust/.clean").touch()
     return "CLIPPY=1 W=1"

@@ -65,6 +65,10 @@ class Sources(unittest.TestCase):
         at = self.place({"fs/iomap/direct_io.rs": "", "check-rust/build.log": log})
         with self.assertRaisesRegex(check.Wrong, "^warning: unused --> /tree/fs/iomap/direct_io.rs:10:2, see"):
             check.clippy(at)
+        macro = "warning: nested\n  --> rust/other.rs:1\n  ::: /tree/fs/iomap/direct_io.rs:10:2\n"
+        (at.build / "check-rust/build.log").write_text(macro)
+        with self.assertRaisesRegex(check.Wrong, "^warning: nested ::: /tree/fs/iomap/direct_io.rs:10:2, see"):
+            check.clippy(at)
         (at.build / "check-rust/build.log").write_text(log[:40])
         self.assertEqual(check.clippy(at), "CLIPPY=1 W=1")
 
