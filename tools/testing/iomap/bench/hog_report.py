@@ -16,7 +16,8 @@ Writes of 4k, one in flight, by a poller on one of two processors, to a device t
 10 us. *idle*: the poller is a task like others. *hog*: it has real-time priority (SCHED_FIFO), so that no worker ever
 runs on its processor. In us of a clock that counts the instructions of both processors, 1,000 a us: compare them with
 each other only. C has the patch that makes the work queue unbound as well: without it a write that needs the queue
-does not end. Where *hog* has 10,000 us the scheduler has put a worker on the hog's processor, until the next tick."""
+does not end. Where a side has up to 10,000 us, which is a tick, a worker is likely to have waited on the hog's
+processor. That is chance, and may fail a row."""
 KINDS = {"unwritten": "into fallocated space", "append": "append", "cached": "a page of it is cached meanwhile",
          "dsync": "O_DSYNC into fallocated space"}
 NAMES = ("p50", "p99", "p99.9")
