@@ -58,7 +58,10 @@ use kernel::{
         },
         trace, //
     },
-    iov::IovIter,
+    iov::{
+        IovIter,
+        Mark, //
+    },
     prelude::*,
     task::MaySleep, //
 };
@@ -271,11 +274,7 @@ fn decide_and_submit<const BOUNCED: bool>(
     };
     // CAST: The end of a request is a position.
     let end = iter.pos().wrapping_add(iter.remaining() as i64);
-    let passed_end = has_passed_end(&dio, flight.iocb(), end);
-    if let Some(used) = passed_end {
-        memory.rewind(mark, used);
-    }
-    let ended = if dio.flags.has(CallerFlags::FORCE_WAIT) {
+    let mut ended = if dio.flags.has(CallerFlags::FORCE_WAIT) {
         flight.wait(ctx)
     } else {
         match flight.leave(ctx) {
@@ -286,17 +285,43 @@ fn decide_and_submit<const BOUNCED: bool>(
             }
         }
     };
-    if iter.is_nowait() && ended.result() == Err(EAGAIN) {
-        // The device would have had to wait: nothing was transferred.
+    let (iocb, dio) = ended.parts();
+    if let Some(used) = has_passed_end(dio, iocb, end) {
         memory.rewind(mark, 0);
-        if dio.is_write() {
-            account_cancelled_write(mark.left());
-        }
+        memory.advance(used);
     } else if memory.len() == mark.left() {
         // It was lent to the bio, and has not moved on.
-        memory.advance(passed_end.unwrap_or(mark.left()));
+        memory.advance(mark.left());
+    }
+    if ended.result().is_err() {
+        return answer_failed(ended, memory, mark, ctx);
     }
     complete::answer(ended, ctx)
+}
+
+/// Completes a request whose bio has failed.
+///
+/// If the device would have had to wait, nothing was transferred: the memory goes back to `mark`,
+/// unless the file system makes a success of that.
+#[cold]
+#[inline(never)]
+fn answer_failed<'m>(
+    mut failed: Unique<Dio>,
+    mut memory: IovIter<'m>,
+    mark: Mark<'m>,
+    ctx: MaySleep,
+) -> Answer {
+    let (iocb, dio) = failed.parts();
+    let (nowait, write) = (iocb.flags().has(IocbFlags::NOWAIT), dio.is_write());
+    let again = nowait && failed.result() == Err(EAGAIN);
+    let answer = complete::answer_rare(failed, ctx);
+    if again && answer.is(EAGAIN) {
+        memory.rewind(mark, 0);
+        if write {
+            account_cancelled_write(mark.left());
+        }
+    }
+    answer
 }
 
 /// As [`decide_and_submit`], through bounce buffers.

@@ -537,6 +537,13 @@ impl Answer {
         Self::new(EIO.to_errno() as isize)
     }
 
+    /// Whether it is this error.
+    #[inline]
+    pub fn is(&self, error: Error) -> bool {
+        // CAST: An errno fits.
+        self.result == error.to_errno() as isize
+    }
+
     /// The value to return to C: bytes, a negative errno, or `-EIOCBQUEUED`.
     #[inline]
     pub fn into_raw(self) -> isize {
