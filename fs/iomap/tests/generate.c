@@ -294,6 +294,16 @@ static void confine_pages(struct script *s)
 			s->step[i].what = STEP_SCRIBBLE;
 }
 
+/*
+ * Whether C bounces a write in more parts than a bio of it has room for, and Rust, in a
+ * single-bio request, in one part.
+ */
+static bool bounced_in_parts(const struct script *s)
+{
+	return s->op == OP_WRITE && s->dio_flags & IOMAP_DIO_BOUNCE && s->set != SET_OWN &&
+	       hweight64(s->len >> SECTOR_SHIFT) > DIV_ROUND_UP_ULL(s->len, PAGE_SIZE);
+}
+
 static void generate_answers(struct script *s, struct rnd_state *r)
 {
 	bool bounce = s->dio_flags & IOMAP_DIO_BOUNCE;
@@ -378,6 +388,8 @@ void script_generate(struct script *s, u64 seed)
 		s->dio_flags |= IOMAP_DIO_FSBLOCK_ALIGNED;
 	if (pages_elsewhere(s))
 		confine_pages(s);
+	if (bounced_in_parts(s))
+		s->dio_flags &= ~IOMAP_DIO_BOUNCE;
 }
 
 static bool is_interrupt(s64 ctx)
@@ -399,7 +411,7 @@ static bool makes_sense(const struct script *s)
 	    (s->mem >= MEM_BVEC && (s->fault || s->absent)) ||
 	    (s->same && (!s->seg || s->seg + s->skew > 4096 || s->mem == MEM_UBUF)) ||
 	    (s->ki_flags & IOCB_HIPRI && !s->poll) || is_waited_for(s) || zeroes_overlap(s) ||
-	    pages_elsewhere(s) ||
+	    pages_elsewhere(s) || bounced_in_parts(s) ||
 	    s->lbs > 1LL << (s->blkbits ?: 12) || !may_be_encrypted(s) ||
 	    (s->fail_alloc && (s->set != SET_OWN || s->op == OP_SIMPLE)))
 		return false;
