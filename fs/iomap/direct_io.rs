@@ -349,12 +349,8 @@ static REQUESTS: Cache<Dio> = Cache::new();
 #[export]
 pub unsafe extern "C" fn iomap_dio_rust_init() -> c_int {
     // SAFETY: Required of the caller.
-    let ready = unsafe {
-        SINGLES
-            .init(RESERVE)
-            .and_then(|()| REQUESTS.init(c"iomap_dio"))
-    };
-    match ready {
+    let ready = unsafe { SINGLES.init(RESERVE) };
+    match ready.and_then(|()| REQUESTS.init(c"iomap_dio")) {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }

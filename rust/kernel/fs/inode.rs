@@ -70,13 +70,6 @@ impl Inode {
         1u32.wrapping_shl(u32::from(bits))
     }
 
-    /// The super block of the file system.
-    #[inline]
-    fn super_block(&self) -> *mut bindings::super_block {
-        // SAFETY: The inode is valid and `i_sb` is constant.
-        unsafe { (*self.as_raw()).i_sb }
-    }
-
     /// The work queue of the super block for completions of direct I/O, if there is one yet
     /// (`s_dio_done_wq`).
     ///
@@ -90,7 +83,7 @@ impl Inode {
         // SAFETY: The inode pins the super block. The pointer changes once, from NULL, by a
         // `cmpxchg()`, and the queue lives as long as the inode.
         unsafe {
-            let queue = Atomic::from_ptr(&raw mut (*self.super_block()).s_dio_done_wq);
+            let queue = Atomic::from_ptr(&raw mut (*(*self.as_raw()).i_sb).s_dio_done_wq);
             let queue = NonNull::new(queue.load(Relaxed))?;
             Some(Queue::from_raw(queue.as_ptr()))
         }
@@ -120,8 +113,8 @@ impl Inode {
         if self.dio_done_wq().is_some() {
             return Ok(());
         }
-        // SAFETY: The super block is valid, and the context may sleep.
-        to_result(unsafe { bindings::sb_init_dio_done_wq(self.super_block()) })
+        // SAFETY: The inode pins the super block, and the context may sleep.
+        to_result(unsafe { bindings::sb_init_dio_done_wq((*self.as_raw()).i_sb) })
     }
 
     /// Reports a failed read or write to the file system and to user space (`fserror_report_io()`).
@@ -143,7 +136,7 @@ impl Inode {
         // SAFETY: The inode is valid by the invariants.
         unsafe {
             bindings::fserror_report(
-                self.super_block(),
+                (*self.as_raw()).i_sb,
                 self.as_raw(),
                 kind,
                 pos,

@@ -160,15 +160,13 @@ pub trait Operations: Sized + Send + 'static {
 ///
 /// # Invariants
 ///
-/// The pointer is NULL until the cache was made, and does not change after.
+/// The pointer is NULL, or a cache of such memory. It is never destroyed.
 #[doc(alias = "kmem_cache")]
 pub struct Cache<T: Operations> {
-    raw: UnsafeCell<*mut bindings::kmem_cache>,
-    _kind: PhantomData<T>,
+    // ORDERING: None needed: it is written by an initcall, before any use.
+    raw: Atomic<*mut bindings::kmem_cache>,
+    _kind: PhantomData<fn() -> T>,
 }
-
-// SAFETY: The pointer is written once, before any use; the cache itself is made for concurrent use.
-unsafe impl<T: Operations> Sync for Cache<T> {}
 
 impl<T: Operations> Cache<T> {
     /// A cache that has no memory yet: allocation fails with `ENOMEM` until [`Cache::init`] was
@@ -177,7 +175,7 @@ impl<T: Operations> Cache<T> {
     pub const fn new() -> Self {
         // INVARIANT: NULL.
         Self {
-            raw: UnsafeCell::new(ptr::null_mut()),
+            raw: Atomic::new(ptr::null_mut()),
             _kind: PhantomData,
         }
     }
@@ -185,12 +183,9 @@ impl<T: Operations> Cache<T> {
     /// Makes the cache, which `/proc/slabinfo` shows as `name` (`kmem_cache_create()`). Fails with
     /// `ENOMEM`.
     ///
-    /// # Safety
-    ///
-    /// Must be called at most once, before any use of the cache (from an initcall). It is never
-    /// destroyed, so it must be part of the kernel, not of a module.
+    /// To be called once, from an initcall: it is never destroyed.
     #[doc(alias = "kmem_cache_create")]
-    pub unsafe fn init(&'static self, name: &'static CStr) -> Result {
+    pub fn init(&'static self, name: &'static CStr) -> Result {
         // A request that is looked at from two processors is better not split over three lines.
         let flags = 1 << bindings::_slab_flag_bits__SLAB_HWCACHE_ALIGN;
         let cache = create_cache(
@@ -199,9 +194,8 @@ impl<T: Operations> Cache<T> {
             align_of::<Counted<T>>(),
             flags,
         )?;
-        // SAFETY: By the requirement nobody looks at the field yet. INVARIANT: Once, by the
-        // requirement.
-        unsafe { *self.raw.get() = cache.as_ptr() };
+        // INVARIANT: Just made.
+        self.raw.store(cache.as_ptr(), Relaxed);
         Ok(())
     }
 
@@ -209,11 +203,9 @@ impl<T: Operations> Cache<T> {
     #[doc(alias = "kmem_cache_alloc")]
     #[inline]
     fn alloc(&self) -> Result<NonNull<Counted<T>>> {
-        // SAFETY: By the invariants the field does not change. A cache is never destroyed.
-        let memory = unsafe {
-            let cache = NonNull::new(*self.raw.get()).ok_or(ENOMEM)?;
-            bindings::kmem_cache_alloc(cache.as_ptr(), GFP_KERNEL.as_raw())
-        };
+        let cache = NonNull::new(self.raw.load(Relaxed)).ok_or(ENOMEM)?;
+        // SAFETY: By the invariants it is a cache.
+        let memory = unsafe { bindings::kmem_cache_alloc(cache.as_ptr(), GFP_KERNEL.as_raw()) };
         NonNull::new(memory.cast()).ok_or(ENOMEM)
     }
 }
@@ -313,8 +305,8 @@ struct Counted<T: Operations> {
     head: UnsafeCell<Head<T>>,
     /// References, the first error and the task that waits.
     protocol: Protocol,
-    /// Whether the bios are zero-copy or bounced.
-    bounced: bool,
+    /// How the bios are filled.
+    buffers: Buffers,
     /// Whether a worker for ioends ended the last bio. Written by the holder of the last reference.
     // ORDERING: None needed: handing the request over publishes it.
     at_ioend: Atomic<bool>,
@@ -334,20 +326,6 @@ impl<T: Operations> Deref for Shared<T> {
     fn deref(&self) -> &Counted<T> {
         // SAFETY: Valid by the invariants.
         unsafe { &*self.0 }
-    }
-}
-
-impl<T: Operations> Shared<T> {
-    /// How the bios are filled.
-    #[inline]
-    fn buffers(&self) -> Buffers {
-        // SAFETY: By the invariants the field is initialised. It does not change.
-        let pages = unsafe { (*self.head.get()).pages };
-        if self.bounced {
-            Buffers::Bounced(pages)
-        } else {
-            Buffers::ZeroCopy(pages)
-        }
     }
 }
 
@@ -416,12 +394,18 @@ impl<'d, T: Operations> Submitter<'d, T> {
         bounced: bool,
     ) -> Self {
         let raw = ManuallyDrop::new(prepared).0;
+        let pages = Pages::of(&memory);
+        let buffers = if bounced {
+            Buffers::Bounced(pages)
+        } else {
+            Buffers::ZeroCopy(pages)
+        };
         // SAFETY: The memory is ours, and begins with the head.
         unsafe {
             let head = raw.cast::<Head<T>>();
-            (&raw mut (*head).pages).write(Pages::of(&memory));
+            (&raw mut (*head).pages).write(pages);
             (&raw mut (*head).left).write((iocb, dio));
-            (&raw mut (*raw).bounced).write(bounced);
+            (&raw mut (*raw).buffers).write(buffers);
         }
         // INVARIANT: No bio has a reference, and all is initialised.
         Self {
@@ -480,7 +464,7 @@ impl<'d, T: Operations> Submitter<'d, T> {
     /// How the bios are filled.
     #[inline]
     pub(super) fn buffers(&self) -> Buffers {
-        self.shared.buffers()
+        self.shared.buffers
     }
 
     /// Makes the reference of a bio that is about to be submitted.
@@ -683,7 +667,7 @@ impl<T: Operations> BioRef<T> {
     /// How the bio was filled.
     #[inline]
     pub(super) fn buffers(&self) -> Buffers {
-        self.shared.buffers()
+        self.shared.buffers
     }
 
     /// Records that the bio has failed. The first error of a request wins.
@@ -798,6 +782,12 @@ impl<T: Operations> Unique<T> {
         unsafe { &*self.head }
     }
 
+    #[inline(always)]
+    fn head_mut(&mut self) -> &mut Head<T> {
+        // SAFETY: As above.
+        unsafe { &mut *self.head }
+    }
+
     /// The kiocb.
     #[inline]
     pub(super) fn iocb(&self) -> &BusyIocb<DioOps> {
@@ -819,8 +809,7 @@ impl<T: Operations> Unique<T> {
     /// The kiocb, and the description.
     #[inline(always)]
     pub fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut T) {
-        // SAFETY: As in `head`.
-        let (iocb, dio) = unsafe { &mut (*self.head).left };
+        let (iocb, dio) = &mut self.head_mut().left;
         (iocb, dio)
     }
 
@@ -828,22 +817,17 @@ impl<T: Operations> Unique<T> {
     /// has its pages or bounce buffers, they are given back.
     #[inline(always)]
     pub fn into_parts(self) -> (BusyIocb<DioOps>, Over<T>) {
-        self.armed.defuse();
+        let this = ManuallyDrop::new(self);
         // SAFETY: By the invariants the request is initialised and ours alone. The kiocb is read
-        // once, as `self` ends. A bio gives its pages back once, as nobody asks for `home` any
-        // more.
+        // once, as `self` ends. A bio gives its pages back once, as `Over` does not.
         let iocb = unsafe {
-            if let Home::FrontPadWithPages | Home::FrontPadBounced = self.home {
-                give_back(self.head, self.home);
+            if let Home::FrontPadWithPages | Home::FrontPadBounced = this.home {
+                give_back(this.head, this.home);
             }
-            ptr::read(&raw const (*self.head).left.0)
+            ptr::read(&raw const (*this.head).left.0)
         };
-        // INVARIANT: Ours.
-        let over = Over {
-            head: self.head,
-            own: matches!(self.home, Home::Own),
-        };
-        (iocb, over)
+        // INVARIANT: The kiocb was taken just now.
+        (iocb, Over(this))
     }
 
     /// No longer counts as a request that ended at the end of an ioend.
@@ -856,9 +840,8 @@ impl<T: Operations> Unique<T> {
 
     /// Where the link to the next one for the same worker is.
     #[inline]
-    pub(super) fn link(&self) -> *mut *mut Head<T> {
-        // SAFETY: The request is there.
-        unsafe { &raw mut (*self.head).next }
+    pub(super) fn link(&mut self) -> &mut *mut Head<T> {
+        &mut self.head_mut().next
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
@@ -922,42 +905,36 @@ fn bio_behind<T: Operations>(head: *mut Head<T>) -> *mut bindings::bio {
 ///
 /// # Invariants
 ///
-/// `head` is the memory of a request of which the kiocb was taken, `own` if that is not in front of
-/// a bio. Nobody else refers to it, and its bios have ended.
+/// The kiocb was taken. It is still there, as a value that nobody uses.
 #[doc(alias("bio_put", "kfree"))]
-pub struct Over<T: Operations> {
-    pub(super) head: *mut Head<T>,
-    own: bool,
-}
+pub struct Over<T: Operations>(ManuallyDrop<Unique<T>>);
 
 impl<T: Operations> Deref for Over<T> {
     type Target = T;
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        &self.head().left.1
+        self.0.dio()
     }
 }
 
 impl<T: Operations> Over<T> {
-    #[inline(always)]
-    fn head(&self) -> &Head<T> {
-        // SAFETY: By the invariants the memory is ours alone. The kiocb is still there, as a value
-        // that nobody uses.
-        unsafe { &*self.head }
-    }
-
     /// What has happened to the caller's pages.
     #[inline(always)]
     pub fn pages(&self) -> Pages {
-        self.head().pages
+        self.0.pages()
     }
 
     /// Whether a worker for ioends ended the last bio, which is process context already.
     #[inline(always)]
     pub fn at_ioend(&self) -> bool {
-        let counted = self.head.cast::<Counted<T>>();
-        self.own && Shared(counted).at_ioend.load(Relaxed)
+        matches!(self.0.home, Home::Own) && self.0.shared().at_ioend.load(Relaxed)
+    }
+
+    /// Whether its memory is there.
+    #[inline]
+    pub(super) fn is_at(&self, head: *const Head<T>) -> bool {
+        ptr::eq(self.0.head, head)
     }
 }
 
@@ -966,12 +943,13 @@ impl<T: Operations> Drop for Over<T> {
     fn drop(&mut self) {
         // Nothing else of a description has to be dropped.
         const { assert!(!core::mem::needs_drop::<T>()) };
-        // SAFETY: By the invariants.
+        // SAFETY: By the invariants the memory is ours alone, and the bios have ended.
         unsafe {
-            if self.own {
-                bindings::kfree(self.head.cast());
-            } else {
-                bindings::bio_put(bio_behind(self.head));
+            match self.0.home {
+                Home::Own => bindings::kfree(self.0.head.cast()),
+                Home::FrontPad | Home::FrontPadWithPages | Home::FrontPadBounced => {
+                    bindings::bio_put(bio_behind(self.0.head))
+                }
             }
         }
     }

@@ -186,8 +186,7 @@ fn submitter<'d>(
     value: u32,
 ) -> Result<Submitter<'d, Probe>> {
     if !CACHE_READY.xchg(true, Relaxed) {
-        // SAFETY: The first test comes here first, and KUnit runs one at a time.
-        unsafe { CACHE.init(c"iomap_dio_kunit")? };
+        CACHE.init(c"iomap_dio_kunit")?;
     }
     let probe = Probe {
         value,

@@ -50,7 +50,6 @@ use super::{
 };
 use crate::{
     bindings,
-    fs::inode::Inode,
     prelude::*,
     static_lock_class,
     task::MaySleep,
@@ -106,13 +105,10 @@ impl<T: Operations> Batch<T> {
     #[expect(clippy::should_implement_trait)] // The others are looked at in between.
     #[inline]
     pub fn next(&mut self) -> Option<Unique<T>> {
-        let first = NonNull::new(self.first)?;
-        // SAFETY: By the invariants it is ours, and nothing leads to it from now on.
-        // INVARIANT: The others stay ours.
-        unsafe {
-            self.first = first.as_ref().next;
-            Some(Unique::from_raw(first.as_ptr().cast()))
-        }
+        let mut first = ManuallyDrop::into_inner(self.iter().next()?);
+        // INVARIANT: The others stay ours, and nothing leads to this one.
+        self.first = *first.link();
+        Some(first)
     }
 
     /// Whether there is no request.
@@ -125,7 +121,7 @@ impl<T: Operations> Batch<T> {
     /// as long as the batch, which has to live until the worker does not sleep any more.
     #[inline]
     pub fn free(&mut self, over: Over<T>) {
-        if ptr::eq(over.head, self.running) {
+        if over.is_at(self.running) {
             self.left = Some(over);
         }
     }
@@ -156,7 +152,7 @@ impl<T: Operations> Batch<T> {
         let pos = request.iocb().ki_pos();
         let head: *mut Head<T> = request.into_raw().cast();
         let mut link = &raw mut self.first;
-        for other in self.iter().take(Self::MOST) {
+        for mut other in self.iter().take(Self::MOST) {
             if other.iocb().ki_pos() >= pos {
                 break;
             }
@@ -257,16 +253,12 @@ impl<T: Operations> Drop for Batch<T> {
 impl<T: CompleteWork> Batch<T> {
     /// Leaves the requests to another worker.
     fn punt(mut self) {
-        let Some(first) = self.iter().next() else {
-            return;
-        };
-        // SAFETY: The request keeps the file open.
-        let inode = unsafe { Inode::from_raw(first.iocb().inode().as_raw()) };
-        let queue = inode.dio_done_wq().unwrap_or(workqueue::system());
         // INVARIANT: There is none left.
         let head = mem::replace(&mut self.first, ptr::null_mut());
-        let run = complete_chain::<T>;
-        queue.enqueue(Punted { head, run });
+        if !head.is_null() {
+            let run = complete_chain::<T>;
+            Punted { head, run }.enqueue();
+        }
     }
 }
 
@@ -286,10 +278,7 @@ impl<T: CompleteWork> Unique<T> {
     #[cold]
     pub fn punt(self) {
         self.leave_ioend();
-        // SAFETY: The request, which is not over before its work item runs, keeps the file open.
-        let inode = unsafe { Inode::from_raw(self.iocb().inode().as_raw()) };
-        let queue = inode.dio_done_wq().unwrap_or(workqueue::system());
-        let list: *mut Llist = inode.dio_done_list().cast();
+        let list: *mut Llist = self.iocb().inode().dio_done_list().cast();
         let head: *mut Head<T> = self.into_raw().cast();
         // SAFETY: The request is ours. Once it is on the list it may be gone, unless it leads: then
         // its work item takes it from there. The lists stay as long as the super block.
@@ -303,14 +292,28 @@ impl<T: CompleteWork> Unique<T> {
                 return;
             }
         };
-        queue.enqueue(Punted { head, run });
+        Punted { head, run }.enqueue();
     }
 }
 
 /// The work item of a request, which is about to be queued.
+///
+/// # Invariants
+///
+/// The request is there until the work item runs.
 struct Punted<T: Operations> {
     head: *mut Head<T>,
     run: unsafe extern "C" fn(*mut bindings::work_struct),
+}
+
+impl<T: Operations> Punted<T> {
+    /// Queues it on the queue of the super block, or on the system's queue if there is none.
+    fn enqueue(self) {
+        // SAFETY: By the invariants the request is there, and keeps the file open.
+        let inode = unsafe { (*self.head).left.0.inode() };
+        let queue = inode.dio_done_wq().unwrap_or(workqueue::system());
+        queue.enqueue(self);
+    }
 }
 
 // SAFETY: The request is `Send`.
