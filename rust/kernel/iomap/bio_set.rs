@@ -506,11 +506,15 @@ unsafe extern "C" fn end_given<G: GivenAway>(bio: *mut bindings::bio) {
     let pad = FrontPad::<G::Failed>::of(bio);
     // SAFETY: The bio has ended and is given back. What is in front of it was written before it was
     // submitted, and is read once.
-    let ((iocb, given), status) = unsafe {
-        let left = &raw const (*pad).head.left;
-        (left.cast::<Given<G>>().read(), (*bio).bi_status)
+    let ((iocb, given), well) = unsafe {
+        let (left, well) = (&raw const (*pad).head.left, (*bio).bi_status == 0);
+        let left = left.cast::<Given<G>>().read();
+        if well {
+            bio::put_with_pages(bio, (*pad).head.pages);
+        }
+        (left, well)
     };
-    if status != 0 {
+    if !well {
         let left = (iocb.without_callbacks(), given.failed());
         // SAFETY: As above, and in place of what was read there is all of a request now.
         let request = unsafe {
@@ -519,8 +523,6 @@ unsafe extern "C" fn end_given<G: GivenAway>(bio: *mut bindings::bio) {
         };
         return request.punt();
     }
-    // SAFETY: The bio is ours, and gone afterwards.
-    unsafe { bio::put_with_pages(bio, (*pad).head.pages) };
     given.went_well(iocb);
 }
 
@@ -534,13 +536,12 @@ unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
     let pad = FrontPad::<T>::of(bio);
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
     // was submitted, and the submission has not been told yet.
-    let ours = unsafe {
+    let request = unsafe {
         bio::give_back_pages(bio, (*pad).head.pages);
-        end_handshake(pad)
+        end_handshake::<T>(bio, Home::FrontPad)
     };
-    if ours {
-        // SAFETY: The bio has ended, and the submission wrote the request before it left it.
-        T::done(unsafe { Unique::in_front_of(bio, Home::FrontPad) });
+    if let Some(request) = request {
+        T::done(request);
     }
 }
 
@@ -555,18 +556,16 @@ unsafe extern "C" fn end_bounced<T: CompleteWork>(bio: *mut bindings::bio) {
     let pad = FrontPad::<T>::of(bio);
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
     // was submitted, and the submission has not been told yet.
-    let (home, ours) = unsafe {
+    let (home, request) = unsafe {
         let home = if bio::unbounce_here(bio, (*pad).head.pages) {
             Home::FrontPad
         } else {
             Home::FrontPadBounced
         };
         (&raw mut (*pad).head.home).write(MaybeUninit::new(home));
-        (home, end_handshake(pad))
+        (home, end_handshake::<T>(bio, home))
     };
-    if ours {
-        // SAFETY: The bio has ended, and the submission wrote the request before it left it.
-        let request = unsafe { Unique::<T>::in_front_of(bio, home) };
+    if let Some(request) = request {
         match home {
             Home::FrontPadBounced => request.punt(),
             Home::FrontPad | Home::FrontPadWithPages | Home::Own => done(request),
@@ -581,27 +580,28 @@ unsafe extern "C" fn end_bounced<T: CompleteWork>(bio: *mut bindings::bio) {
 /// Called by the block layer, once, for such a bio.
 #[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_awaited<T: Operations>(bio: *mut bindings::bio) {
-    // Nobody leaves such a request.
-    // SAFETY: The bio has ended, and the submission has not been told yet.
-    let _ = unsafe { end_handshake(FrontPad::<T>::of(bio)) };
+    // SAFETY: The bio has ended, and the submission, which does not leave it, has not been told yet.
+    let _ = unsafe { end_handshake::<T>(bio, Home::FrontPadWithPages) };
 }
 
-/// Tells the submission that the bio has ended. Returns whether it has left the request.
+/// Tells the submission that the bio has ended. Returns the request if the submission has left it.
 ///
 /// # Safety
 ///
-/// The bio behind `pad` must have ended, after a handshake was begun. The submission must not have
-/// been told.
+/// The bio must be from a bio set for such requests and have ended, after a handshake was begun.
+/// `home` says whether it has its pages. The submission must not have been told; if it leaves the
+/// request, it has written all of it.
 #[inline(always)]
-unsafe fn end_handshake<T: Operations>(pad: *mut FrontPad<T>) -> bool {
+unsafe fn end_handshake<T: Operations>(bio: *mut bindings::bio, home: Home) -> Option<Unique<T>> {
+    let pad = FrontPad::<T>::of(bio);
     // SAFETY: The request is there until the submission is told or, if it waits, until we hand the
     // request back; the task until then.
     unsafe {
         match (*pad).handshake.end() {
-            AtHandshake::Request => return true,
+            AtHandshake::Request => return Some(Unique::in_front_of(bio, home)),
             AtHandshake::Nothing => {}
             AtHandshake::Awaited(task) => wake(task, move || (*pad).handshake.hand_back()),
         }
     }
-    false
+    None
 }
