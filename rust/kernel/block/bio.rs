@@ -40,13 +40,20 @@ use crate::{
     bindings,
     error::to_result,
     flag_word::flag_word,
-    fs::inode::Inode,
+    fs::{
+        inode::Inode,
+        IocbFlags, //
+    },
     iov::IovIter,
     page::{
         PAGE_SHIFT,
         PAGE_SIZE, //
     },
     prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
     task::MaySleep,
     types::Opaque, //
 };
@@ -265,7 +272,7 @@ impl Bio {
     fn filled(self, bounced: bool) -> Filled {
         // INVARIANT: Only called once it has that.
         Filled {
-            raw: ManuallyDrop::new(self).0,
+            bio: ManuallyDrop::new(self),
             bounced,
         }
     }
@@ -430,20 +437,21 @@ impl Bio {
         self.fields().bi_private = buffer;
         // From now on an error frees it.
         let mut filled = self.filled(false);
-        let (mut filled, vec) = if write {
-            // SAFETY: The buffer is so large, and the iterator is valid.
-            if unsafe { bindings::_copy_from_iter(buffer, size, memory.as_raw()) } != size {
+        if !write {
+            filled = filled.list_segments(memory)?;
+        }
+        let bio = filled.fields();
+        // CAST: The largest slab object is smaller than 4 GiB.
+        bio.bi_iter.bi_size = size as u32;
+        // SAFETY: The buffer is so large, and the iterator is valid. After those that are listed
+        // the bio has a segment.
+        unsafe {
+            if write && bindings::_copy_from_iter(buffer, size, memory.as_raw()) != size {
                 return Err(EFAULT);
             }
-            let vec = filled.fields().bi_io_vec;
-            (filled, vec)
-        } else {
-            filled.list_segments(memory)?
-        };
-        // CAST: The largest slab object is smaller than 4 GiB.
-        filled.fields().bi_iter.bi_size = size as u32;
-        // SAFETY: A segment of the bio.
-        unsafe { bindings::bvec_set_virt(vec, buffer, size as u32) };
+            let vec = bio.bi_io_vec.add(bio.bi_vcnt.into());
+            bindings::bvec_set_virt(vec, buffer, size as u32);
+        }
         Ok(filled)
     }
 
@@ -504,7 +512,7 @@ fn zero_folio() -> (*mut bindings::folio, usize) {
 #[doc(alias = "bio")]
 #[must_use]
 pub(crate) struct Filled {
-    raw: NonNull<bindings::bio>,
+    bio: ManuallyDrop<Bio>,
     /// By [`Bio::bounce`].
     bounced: bool,
 }
@@ -609,14 +617,13 @@ impl Filled {
     /// The bio as C knows it.
     #[inline]
     pub(crate) fn as_raw(&self) -> *mut bindings::bio {
-        self.raw.as_ptr()
+        self.bio.as_raw()
     }
 
     /// The fields of the bio.
     #[inline(always)]
     fn fields(&mut self) -> &mut bindings::bio {
-        // SAFETY: By the invariants the bio is valid and nobody else uses it.
-        unsafe { self.raw.as_mut() }
+        self.bio.fields()
     }
 
     /// Gives the bio up without putting it.
@@ -628,12 +635,12 @@ impl Filled {
     /// Lists all segments of `memory`, which is read into, in a bio that has none. User pages are
     /// pinned, and `memory` moves on; a bvec iterator stays where it is.
     ///
-    /// Returns the segment after them, for the buffer: that is transferred. Fails with `EFAULT` if
-    /// the memory cannot be accessed, and with `EINVAL` if the bio has too few segments; the bio is
-    /// put then.
+    /// What is transferred is the segment after them, for the buffer. Fails with `EFAULT` if the
+    /// memory cannot be accessed, and with `EINVAL` if the bio has too few segments; the bio is put
+    /// then.
     #[doc(alias = "iov_iter_extract_bvecs")]
     #[inline(always)]
-    fn list_segments(mut self, memory: &mut IovIter<'_>) -> Result<(Self, *mut bindings::bio_vec)> {
+    fn list_segments(mut self, memory: &mut IovIter<'_>) -> Result<Self> {
         if !memory.is_bvec() {
             self = self.extract_segments(memory)?;
         }
@@ -657,8 +664,7 @@ impl Filled {
             (bio.bi_vcnt, done) = (bio.bi_vcnt.wrapping_add(1), 0);
         }
         bio.bi_iter.bi_idx = bio.bi_vcnt.into();
-        let vec = bio.bi_io_vec.wrapping_add(bio.bi_vcnt.into());
-        Ok((self, vec))
+        Ok(self)
     }
 
     /// As [`Filled::list_segments`], of other memory than that of a bvec iterator.
@@ -698,7 +704,7 @@ impl Filled {
     #[inline]
     pub(crate) fn size(&self) -> u32 {
         // SAFETY: By the invariants the bio is valid and nobody else uses it.
-        unsafe { self.raw.as_ref() }.bi_iter.bi_size
+        unsafe { (*self.as_raw()).bi_iter.bi_size }
     }
 
     /// Marks pages that will be [`Pages::Dirtied`] as dirty before the device writes to them
@@ -785,29 +791,10 @@ pub(crate) unsafe fn set_nowait(bio: *mut bindings::bio) {
             }
         }
         let limits = &raw const (*queue).limits;
-        if (*limits).features & FEATURES == bindings::BLK_FEAT_NOWAIT && is_never_split(bio, limits)
-        {
-            (*bio).bi_opf |= OpFlags::NOWAIT.into_raw();
+        if (*limits).features & FEATURES != bindings::BLK_FEAT_NOWAIT {
+            return;
         }
-    }
-}
-
-/// Whether the device takes the bio of a read or a write as one (`bio_split_rw()`).
-///
-/// # Safety
-///
-/// As for [`set_nowait`], and `limits` must be those of the device.
-#[doc(alias = "bio_may_need_split")]
-#[inline]
-unsafe fn is_never_split(bio: *mut bindings::bio, limits: *const bindings::queue_limits) -> bool {
-    // SAFETY: Required of the caller. The vectors have as many bytes as the bio transfers.
-    unsafe {
-        let bytes = (*bio).bi_iter.bi_size;
-        let sectors = bytes >> SECTOR_SHIFT;
-        if sectors > (*limits).max_sectors {
-            return false;
-        }
-        let mut vecs = u32::from((*bio).bi_vcnt);
+        let (bytes, mut vecs) = ((*bio).bi_iter.bi_size, u32::from((*bio).bi_vcnt));
         if vecs == 0 {
             // They are lent, and only as many count as are transferred.
             let mut vec = (*bio).bi_io_vec;
@@ -818,28 +805,31 @@ unsafe fn is_never_split(bio: *mut bindings::bio, limits: *const bindings::queue
                 (vec, vecs) = (vec.add(1), vecs.wrapping_add(1));
             }
         }
+        let sectors = bytes >> SECTOR_SHIFT;
         // Each page of a vector is one segment at most, and its first and its last page may be cut.
         let segments = (bytes >> PAGE_SHIFT).wrapping_add(vecs.wrapping_mul(2));
         // OVERFLOW: A block is far smaller, and no smaller than a sector.
         let slack = ((*limits).physical_block_size >> SECTOR_SHIFT).wrapping_sub(1);
-        (vecs == 1 || (*limits).virt_boundary_mask == 0)
+        let is_never_split = (vecs == 1 || (*limits).virt_boundary_mask == 0)
             && (*limits).chunk_sectors == 0
             && (*limits).max_fast_segment_size as usize >= PAGE_SIZE
             && segments <= u32::from((*limits).max_segments)
-            && sectors.wrapping_add(slack) <= (*limits).max_sectors
-            || is_within_limits(bio, limits)
+            && sectors.wrapping_add(slack) <= (*limits).max_sectors;
+        if is_never_split || is_within_limits(bio, limits) {
+            (*bio).bi_opf |= OpFlags::NOWAIT.into_raw();
+        }
     }
 }
 
-/// As [`is_never_split`], by the function that splits.
+/// Whether the device takes a bio as one (`bio_split_rw()`), by the function that splits.
 ///
 /// # Safety
 ///
-/// As there.
+/// As for [`set_nowait`], and `limits` must be those of the device.
 #[doc(alias("bio_split_io_at", "get_max_io_size"))]
 #[cold]
 unsafe fn is_within_limits(bio: *mut bindings::bio, limits: *const bindings::queue_limits) -> bool {
-    // SAFETY: As in `is_never_split`.
+    // SAFETY: Required of the caller.
     unsafe {
         // Of the whole disk.
         let start = (*(*bio).bi_bdev).bd_start_sect;
@@ -865,17 +855,19 @@ unsafe fn is_within_limits(bio: *mut bindings::bio, limits: *const bindings::que
     }
 }
 
-/// Marks a bio as polled (`bio_set_polled()`), unless the block layer will submit an encrypted copy
-/// in its place, which no poller could find: the device cannot encrypt. Returns whether it did.
+/// Lets the owner of `iocb` poll for a bio (`bio_set_polled()`), unless the block layer will submit
+/// an encrypted copy in its place, which no poller could find: the device cannot encrypt. It is told
+/// that it cannot poll then. Returns which.
 ///
 /// A polled bio raises no interrupt: it ends only when somebody polls for it.
 ///
 /// # Safety
 ///
-/// Nobody else may use the bio.
+/// Nobody else may use the bio, or write to the kiocb.
 #[doc(alias("bio_set_polled", "REQ_POLLED", "blk_crypto_config_supported_natively"))]
+// By the values, so that they are not in memory for it.
 #[cold]
-pub(crate) unsafe fn set_polled(bio: *mut bindings::bio) -> bool {
+pub(crate) unsafe fn set_polled(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool {
     // SAFETY: Required of the caller. The device and the context are valid as long as the bio, and
     // the key as long as the file is open.
     unsafe {
@@ -885,11 +877,15 @@ pub(crate) unsafe fn set_polled(bio: *mut bindings::bio) -> bool {
             if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 && !crypt.is_null() {
                 let config = &raw const (*(*crypt).bc_key).crypto_cfg;
                 if !bindings::blk_crypto_config_supported_natively(bdev, config) {
+                    (*iocb).ki_flags &= !IocbFlags::HIPRI.into_raw();
                     return false;
                 }
             }
         }
         (*bio).bi_opf |= 1 << bindings::req_flag_bits___REQ_POLLED;
+        // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a bio
+        // (`SLAB_TYPESAFE_BY_RCU`), and reads the field with `READ_ONCE()`.
+        Atomic::from_ptr(&raw mut (*iocb).private).store(bio.cast(), Relaxed);
     }
     true
 }

@@ -126,7 +126,7 @@ impl Iocb {
     #[inline(always)]
     pub(super) fn poll_for(&self, bio: &mut Filled) -> bool {
         // SAFETY: The bio is valid and not submitted yet. The rest is as above.
-        unsafe { poll_for(bio.as_raw(), self.as_raw()) }
+        unsafe { set_polled(bio.as_raw(), self.as_raw()) }
     }
 
     /// Logs, rate limited, that this request and mapped pages of the file collided.
@@ -138,27 +138,6 @@ impl Iocb {
         // SAFETY: The kiocb and its file are valid by the invariants.
         unsafe { bindings::iomap_dio_warn_collision(self.as_raw()) };
     }
-}
-
-/// Not inline, as few poll, and by the values, so that they are not in memory for it.
-///
-/// # Safety
-///
-/// Nobody else may use the bio, or write to the kiocb.
-#[doc(alias = "bio_set_polled")]
-#[cold]
-unsafe fn poll_for(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool {
-    // SAFETY: Required of the caller.
-    unsafe {
-        if !set_polled(bio) {
-            (*iocb).ki_flags &= !IocbFlags::HIPRI.into_raw();
-            return false;
-        }
-        // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a bio
-        // (`SLAB_TYPESAFE_BY_RCU`), and reads the field with `READ_ONCE()`.
-        Atomic::from_ptr(&raw mut (*iocb).private).store(bio.cast(), Relaxed);
-    }
-    true
 }
 
 /// A kiocb whose request is being prepared.
