@@ -846,9 +846,8 @@ unsafe fn is_within_limits(bio: *mut bindings::bio, limits: *const bindings::que
         let end = before.wrapping_add(most) & !in_block;
         let max_bytes = end.saturating_sub(before) << SECTOR_SHIFT;
         let (mut segments, alignment) = (0, (*limits).dma_alignment);
+        // Where it would split the bio it clears `REQ_POLLED`.
         let opf = (*bio).bi_opf;
-        // Of one that may wait it clears `REQ_POLLED` where it would split it.
-        (*bio).bi_opf |= OpFlags::NOWAIT.into_raw();
         let split = bindings::bio_split_io_at(bio, limits, &mut segments, max_bytes, alignment);
         (*bio).bi_opf = opf;
         split == 0
