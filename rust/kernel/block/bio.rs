@@ -137,9 +137,11 @@ pub(crate) unsafe fn give_back_pages(bio: *mut bindings::bio, pages: Pages) {
         match pages {
             Pages::LeftAlone => bindings::bio_release_pages(bio, false),
             Pages::Dirtied => {
-                // The second function puts the bio.
-                bindings::bio_get(bio);
-                bindings::bio_check_pages_dirty(bio);
+                if !bindings::bio_release_dirty_pages(bio) {
+                    // The second function puts the bio.
+                    bindings::bio_get(bio);
+                    bindings::bio_check_pages_dirty(bio);
+                }
             }
         }
     }

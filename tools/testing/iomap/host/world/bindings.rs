@@ -480,19 +480,24 @@ functions! {
         }
     }
     sleep fn bio_set_pages_dirty(_: *mut bio) {}
+    any fn bio_release_dirty_pages(bio: *mut bio) -> bool {
+        let are_dirty = !once_in(2);
+        if are_dirty {
+            bio_release_pages(bio, false);
+        }
+        are_dirty
+    }
     any fn bio_check_pages_dirty(bio: *mut bio) {
-        let finish = move || {
+        if bio_release_dirty_pages(bio) {
+            return bio_put(bio);
+        }
+        // Some pages were cleaned.
+        step("dirty later", bio, 0);
+        (*bio).bi_private = null_mut();
+        spawn("dirtier", move || {
             bio_release_pages(bio, false);
             bio_put(bio);
-        };
-        if once_in(3) {
-            // Some pages were cleaned.
-            step("dirty later", bio, 0);
-            (*bio).bi_private = null_mut();
-            spawn("dirtier", finish);
-        } else {
-            finish();
-        }
+        });
     }
     any fn largest_zero_folio() -> *mut folio { null_mut() }
     any fn folio_size(_: *const folio) -> usize { 4096 }
