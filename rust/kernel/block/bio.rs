@@ -549,9 +549,16 @@ pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, pages: Pages) {
             let (vecs, count) = ((*bio).bi_io_vec, usize::from((*bio).bi_vcnt));
             // CAST: Widening.
             let len = (*vecs.add(count)).bv_len as usize;
-            let to = Opaque::<bindings::iov_iter>::uninit();
-            bindings::iov_iter_bvec(to.get(), bindings::ITER_DEST, vecs, count, len);
-            bindings::_copy_to_iter(buffer, len, to.get()) != len
+            let end = || (*vecs).bv_offset.wrapping_add((*vecs).bv_len) as usize;
+            if count == 1 && (*vecs).bv_len as usize == len && end() <= PAGE_SIZE {
+                // A part of one page, which takes no iterator.
+                bindings::memcpy_to_bvec(vecs, buffer.cast());
+                false
+            } else {
+                let to = Opaque::<bindings::iov_iter>::uninit();
+                bindings::iov_iter_bvec(to.get(), bindings::ITER_DEST, vecs, count, len);
+                bindings::_copy_to_iter(buffer, len, to.get()) != len
+            }
         };
         bindings::kfree(buffer);
         let pages = if arrived { pages } else { Pages::LeftAlone };

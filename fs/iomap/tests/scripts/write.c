@@ -386,6 +386,10 @@ const struct script write_scripts[] = {
 	{ .name = "D104 a bounced read to registered memory may begin and end within a page",
 	  READS(8192, 8192), .mem = MEM_BVEC, .skew = 512, .dio_flags = IOMAP_DIO_BOUNCE,
 	  .async = 1, .end_io = 1, SHOWS("vecs=copy:8192(1)", "ki_complete 8192") },
+	/* Its segment is longer than the buffer, which KASAN watches. */
+	{ .name = "D104 a bounced read to registered memory copies no more than it has read",
+	  READS(512, 512), .mem = MEM_BVEC, .dio_flags = IOMAP_DIO_BOUNCE, .async = 1,
+	  .end_io = 1, SHOWS("vecs=copy:512(1)", "ki_complete 512") },
 	{ .name = "D102 D104 a bounced read of registered memory is copied where its bio ends",
 	  READS(4096, 4096), .mem = MEM_BVEC, .async = 1, .dio_flags = IOMAP_DIO_BOUNCE,
 	  .end_io = 1, ENDS_IN(HARDIRQ),

@@ -382,6 +382,9 @@ functions! {
         assert!(listed.iter().map(|v| v.bv_len as usize).sum::<usize>() >= bytes, "memory is left out");
         (&raw mut (*iter).iter_type).write(iter_type_ITER_BVEC as u8);
     }
+    any fn memcpy_to_bvec(bvec: *mut bio_vec, from: *const c_char) {
+        _copy_to_iter(from.cast(), (*bvec).bv_len as usize, null_mut());
+    }
     any fn _copy_to_iter(from: *const c_void, bytes: usize, _: *mut iov_iter) -> usize {
         let buffer = &mut *from.cast_mut().cast::<buffer>();
         assert!((*buffer.bio).bi_status == 0, "data that was not read is copied");
