@@ -574,7 +574,7 @@ static void play(void *arg)
 	say("return %zd", ret);
 	say_iocb();
 	say_state();
-	/* What is written again later is accounted then, in Rust. */
+	/* A write that is refused is not accounted in Rust (Q15). */
 	if (s->op == OP_WRITE && !(ret == -EAGAIN && nowait_differs()))
 		say(" acct=%llu", accounted() - w.io_start);
 	say("\n");
