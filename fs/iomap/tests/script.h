@@ -93,7 +93,7 @@ enum script_step_what {
 	STEP_NONE,
 	/* bio number `arg` ends */
 	STEP_END,
-	/* the caller's pages are cleaned, as by writeback */
+	/* the caller's pages are cleaned from page `arg` on, as by writeback */
 	STEP_CLEAN,
 	/* page `arg` of the request appears in the page cache, clean */
 	STEP_CACHE,

@@ -12,7 +12,9 @@
  *   iomap_dio_fuzz.seed=	the first seed; the others follow it
  */
 #include <kunit/test.h>
+#include <linux/bio.h>
 #include <linux/jiffies.h>
+#include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include "script.h"
@@ -130,6 +132,29 @@ GROUP(completion)
 GROUP(simple)
 GROUP(difference)
 
+/* A segment may go over several folios, of which no script can be sure. */
+static void dirty_folios(struct kunit *test)
+{
+	struct page *pages = alloc_pages(GFP_KERNEL, 1);
+	struct bio_vec bv;
+	struct bio bio;
+
+	KUNIT_ASSERT_NOT_NULL(test, pages);
+	split_page(pages, 1);
+	bio_init(&bio, NULL, &bv, 1, REQ_OP_READ);
+	__bio_add_page(&bio, pages, 2 * PAGE_SIZE, 0);
+	for (unsigned int dirty = 0; dirty < 4; dirty++) {
+		for (unsigned int i = 0; i < 2; i++)
+			assign_bit(PG_dirty, &pages[i].flags.f, dirty & BIT(i));
+		KUNIT_EXPECT_EQ_MSG(test, bio_release_dirty_pages(&bio), dirty == 3, "%u", dirty);
+	}
+	bio_uninit(&bio);
+	for (unsigned int i = 0; i < 2; i++) {
+		folio_clear_dirty(page_folio(pages + i));
+		__free_page(pages + i);
+	}
+}
+
 static struct kunit_case named_cases[] = {
 	KUNIT_CASE_PARAM(setup, next_setup),
 	KUNIT_CASE_PARAM(mapping, next_mapping),
@@ -139,6 +164,7 @@ static struct kunit_case named_cases[] = {
 	KUNIT_CASE_PARAM(completion, next_completion),
 	KUNIT_CASE_PARAM(simple, next_simple),
 	KUNIT_CASE_PARAM(difference, next_difference),
+	KUNIT_CASE(dirty_folios),
 	{}
 };
 

@@ -399,7 +399,7 @@ static void one_step(const struct script_step *step)
 		if (w.cleaned)
 			break;
 		w.cleaned = true;
-		for (unsigned int i = 0; i < WORLD_PAGES; i++)
+		for (int i = step->arg; i < WORLD_PAGES; i++)
 			folio_clear_dirty(page_folio(w.pages[i]));
 		break;
 	case STEP_CACHE:
