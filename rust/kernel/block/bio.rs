@@ -407,14 +407,15 @@ impl Bio {
     ///
     /// # Safety
     ///
-    /// `large` must have objects of [`MOST_UNBOUNCED`] bytes, aligned to pages.
+    /// The objects of `small` must have the size of a page, those of `large` [`MOST_UNBOUNCED`]
+    /// bytes; both must be aligned to pages.
     #[doc(alias = "bio_iov_iter_bounce")]
     #[inline(always)]
     pub(crate) unsafe fn bounce_at_once(
         mut self,
         memory: &mut IovIter<'_>,
         len: u64,
-        large: *mut bindings::kmem_cache,
+        [small, large]: [*mut bindings::kmem_cache; 2],
     ) -> Result<Filled> {
         let (write, size) = (memory.is_source(), memory.len());
         // CAST: Widening.
@@ -428,9 +429,10 @@ impl Bio {
         // more, as sizes have to be multiples of its alignment as well.
         // SAFETY: Required of the caller. Allocates memory, which is ours, or returns NULL.
         let buffer = unsafe {
-            if size > MOST_UNBOUNCED / 2 && size <= MOST_UNBOUNCED {
-                // `kmalloc()` would take pages.
-                bindings::kmem_cache_alloc(large, GFP_NOWAIT.as_raw())
+            if size <= MOST_UNBOUNCED {
+                // `kmalloc()` would look for the cache of this size, or take pages.
+                let cache = if size <= PAGE_SIZE { small } else { large };
+                bindings::kmem_cache_alloc(cache, GFP_NOWAIT.as_raw())
             } else {
                 bindings::kmalloc(size, GFP_NOWAIT.as_raw())
             }

@@ -103,8 +103,8 @@ type Given<G> = (BusyIocb<()>, G);
 #[doc(alias = "bio_set")]
 pub struct BioSet<T: Operations> {
     raw: Opaque<bindings::bio_set>,
-    /// The larger bounce buffers.
-    buffers: UnsafeCell<*mut bindings::kmem_cache>,
+    /// The bounce buffers of a page, and of [`MOST_UNBOUNCED`].
+    buffers: UnsafeCell<[*mut bindings::kmem_cache; 2]>,
     _kind: PhantomData<T>,
 }
 
@@ -129,13 +129,13 @@ impl<T: Operations> BioSet<T> {
     pub const unsafe fn new() -> Self {
         Self {
             raw: Opaque::zeroed(),
-            buffers: UnsafeCell::new(ptr::null_mut()),
+            buffers: UnsafeCell::new([ptr::null_mut(); 2]),
             _kind: PhantomData,
         }
     }
 
     /// Fills the reserve with `reserve` bios and sets up the caches per CPU (`bioset_init()`), and
-    /// that of bounce buffers, which `/proc/slabinfo` shows as `iomap_dio_bounce`.
+    /// those of bounce buffers, which `/proc/slabinfo` shows as `iomap_dio_bounce...`.
     ///
     /// The reserve guarantees progress when memory is short: an allocation that may wait gets a bio
     /// when one of these is put. Fails with `ENOMEM`.
@@ -145,10 +145,11 @@ impl<T: Operations> BioSet<T> {
     /// Must be called at most once, before any use of the bio set (from an initcall).
     #[doc(alias = "bioset_init")]
     pub unsafe fn init(&'static self, reserve: u32) -> Result {
-        let buffers = create_cache(c"iomap_dio_bounce", MOST_UNBOUNCED, PAGE_SIZE, 0)?;
+        let small = create_cache(c"iomap_dio_bounce_page", PAGE_SIZE, PAGE_SIZE, 0)?;
+        let large = create_cache(c"iomap_dio_bounce", MOST_UNBOUNCED, PAGE_SIZE, 0)?;
         // SAFETY: The bio set is static and, by the requirement, not in use.
         to_result(unsafe {
-            *self.buffers.get() = buffers.as_ptr();
+            *self.buffers.get() = [small.as_ptr(), large.as_ptr()];
             bindings::bioset_init(
                 self.raw.get(),
                 reserve,
@@ -230,7 +231,7 @@ impl<T: Operations> BioSet<T> {
             bio.set_crypt_ctx(place.inode(), place.pos(), ctx);
         }
         let filled = if BOUNCED {
-            // SAFETY: `init` has made the cache.
+            // SAFETY: `init` has made the caches.
             match unsafe { bio.bounce_at_once(memory, place.remaining(), *self.buffers.get()) } {
                 Err(error) if error == ENOMEM && place.is_nowait() => Err(EAGAIN),
                 filled => filled,
