@@ -41,9 +41,10 @@ use kernel::{
             EndIoFlags,
             MapFlags, //
         },
-        iter::Extent,
+        iter::Span,
         ops::MapOps, //
     },
+    prelude::*, //
 };
 
 /// The direction of a request.
@@ -164,10 +165,12 @@ impl Dio {
         }
     }
 
-    /// Plans the bios for one mapping.
+    /// Plans the bios for a span of one mapping.
+    ///
+    /// Fails with `EINVAL` if that has to be written untorn and cannot be.
     #[inline(always)]
-    pub(crate) fn plan(&self, extent: Extent<'_>, unwritten: bool) -> Plan {
-        let flags = extent.flags();
+    pub(crate) fn plan(&self, span: &Span<'_>, unwritten: bool) -> Result<Plan> {
+        let flags = span.flags();
         let ordinary = Plan {
             flags: OpFlags::SYNC | OpFlags::IDLE,
             work: CompWork::NONE,
@@ -175,23 +178,25 @@ impl Dio {
         let special = MapFlags::NEW | MapFlags::SHARED | MapFlags::ATOMIC_BIO;
         let through = match self.direction {
             Direction::Write { through } if unwritten || through || flags.has(special) => through,
-            Direction::Read | Direction::Write { .. } => return ordinary,
+            Direction::Read | Direction::Write { .. } => return Ok(ordinary),
+        };
+        let untorn = if flags.has(MapFlags::ATOMIC_BIO) {
+            span.untorn()?
+        } else {
+            OpFlags::empty()
         };
         let work = CompWork::NONE
             .with_if(unwritten, CompWork::UNWRITTEN)
             .with_if(flags.has(MapFlags::SHARED), CompWork::COW)
             .with_if(flags.has(MapFlags::NEW), CompWork::NEW);
-        let (dirty, bdev) = (flags.has(MapFlags::DIRTY), extent.bdev());
+        let (dirty, bdev) = (flags.has(MapFlags::DIRTY), span.bdev());
         let fua = decide::writes_through(work, through, dirty, || {
             !bdev.has_write_cache() || bdev.has_fua()
         });
-        Plan {
-            flags: ordinary
-                .flags
-                .with_if(flags.has(MapFlags::ATOMIC_BIO), OpFlags::ATOMIC)
-                .with_if(fua, OpFlags::FUA),
+        Ok(Plan {
+            flags: (ordinary.flags | untorn).with_if(fua, OpFlags::FUA),
             work: work.with_if(through && !fua, CompWork::SYNC),
-        }
+        })
     }
 
     /// Notes whether bios of this plan are written through.

@@ -13,7 +13,6 @@ use super::{
     warn_once, //
 };
 use kernel::{
-    block::bio::OpFlags,
     iomap::{
         bio::Template,
         flags::CallerFlags,
@@ -115,14 +114,16 @@ fn blocks(
 ) -> Result<usize> {
     let dio = bios.dio_mut();
     let span = extent.span(dio.flags.has(CallerFlags::FSBLOCK_ALIGNED))?;
-    let plan = dio.plan(extent, unwritten);
-    if plan.flags.has(OpFlags::ATOMIC) && place.length() != place.remaining() {
-        // An untorn write has to be one bio, and so one mapping. What it saw is told all the same.
-        if unwritten {
-            dio.add_work(CompWork::SAW_UNWRITTEN);
+    let plan = match dio.plan(&span, unwritten) {
+        Ok(plan) => plan,
+        Err(error) => {
+            // What it saw is told all the same.
+            if unwritten {
+                dio.add_work(CompWork::SAW_UNWRITTEN);
+            }
+            return Err(error);
         }
-        return Err(EINVAL);
-    }
+    };
     if dio.is_write() {
         dio.add_work(plan.work);
         dio.set_through(&plan);

@@ -96,7 +96,9 @@ pub(super) fn start<'m, const BOUNCED: bool>(
         Ok(span) if !place.has_source() => span,
         Ok(_) | Err(_) => return Err((iocb, Ok(()))),
     };
-    let plan = dio.plan(extent, unwritten);
+    let Ok(plan) = dio.plan(&span, unwritten) else {
+        return Err((iocb, Ok(())));
+    };
     if dio.is_write() {
         let inode = place.inode();
         let (around, block_size) = (plan.work.zeroes_around(), inode.block_size());

@@ -956,11 +956,19 @@ flag_word! {
         /// Write through the device's cache: the data is stable when the bio ends.
         #[doc(alias = "REQ_FUA")]
         FUA = 1u64 << bindings::req_flag_bits___REQ_FUA,
-        /// The device must not tear this write: all of it reaches the media, or nothing.
-        #[doc(alias = "REQ_ATOMIC")]
-        ATOMIC = 1u64 << bindings::req_flag_bits___REQ_ATOMIC,
         /// Fail with `EAGAIN` instead of waiting for a tag.
         #[doc(alias = "REQ_NOWAIT")]
         NOWAIT = 1u64 << bindings::req_flag_bits___REQ_NOWAIT,
     }
+}
+
+impl OpFlags {
+    /// The device must not tear this write: all of it reaches the media, or nothing.
+    ///
+    /// From [`Span::untorn`].
+    ///
+    /// [`Span::untorn`]: crate::iomap::iter::Span::untorn
+    #[doc(alias = "REQ_ATOMIC")]
+    // CAST: It fits.
+    pub(crate) const ATOMIC: Self = Self(1 << bindings::req_flag_bits___REQ_ATOMIC);
 }

@@ -159,8 +159,8 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
     /// asks for it. The file system may submit the bio instead, and it may end before this returns.
     ///
     /// Fails with `EFAULT` if the memory cannot be accessed, with `ENOMEM`, and with `EINVAL` if
-    /// the memory is not aligned as the device needs it. [`OpFlags::ATOMIC`] warns and fails with
-    /// `EINVAL` if the bio does not take all of the mapping.
+    /// the memory is not aligned as the device needs it. An untorn write warns and fails with
+    /// `EINVAL` if the bio does not take all of it.
     #[doc(alias("iomap_dio_bio_iter_one", "iomap_dio_submit_bio"))]
     #[inline]
     pub fn submit_next(&mut self) -> Result {

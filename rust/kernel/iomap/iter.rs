@@ -36,6 +36,7 @@ use crate::{
     bindings,
     block::{
         bdev::BlockDevice,
+        bio::OpFlags,
         SECTOR_SHIFT, //
     },
     error::to_result,
@@ -676,6 +677,20 @@ impl<'m> Span<'m> {
     #[inline(always)]
     pub(super) fn alignment(&self) -> u32 {
         self.alignment
+    }
+
+    /// The flag of a bio of all of the span that the device must not tear (`REQ_ATOMIC`).
+    ///
+    /// Fails with `EINVAL` unless that is all of the range that is left, in blocks of one state: a
+    /// power cut could come between two mappings, and between data and conversion.
+    #[doc(alias = "REQ_ATOMIC")]
+    #[inline]
+    pub fn untorn(&self) -> Result<OpFlags> {
+        if self.len == self.place().remaining() && !self.flags().has(MapFlags::MIXED) {
+            Ok(OpFlags::ATOMIC)
+        } else {
+            Err(EINVAL)
+        }
     }
 
     /// The sector of the device, in units of 512 bytes, that holds byte `pos` of the file
