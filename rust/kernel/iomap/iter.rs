@@ -90,8 +90,8 @@ pub enum Mapping<'m> {
 ///
 /// # Invariants
 ///
-/// Holds a valid iterator. Its mapping is either zeroed or was filled in by the file system, which
-/// has not been told that it is not needed any more.
+/// Holds a valid iterator. Its mapping is either a hole of no bytes or was filled in by the file
+/// system, which has not been told that it is not needed any more.
 #[doc(alias = "iomap_iter")]
 #[repr(transparent)]
 pub struct Place(Opaque<bindings::iomap_iter>);
@@ -271,14 +271,15 @@ impl Iter<'_> {
         Ok(true)
     }
 
-    /// Zeroes the mapping, so that nobody uses it and no `iomap_end` is called for it again, and
-    /// asks for no other.
-    #[cold]
+    /// Makes the mapping a hole of no bytes, so that nobody uses it and no `iomap_end` is called for
+    /// it again, and asks for no other.
+    #[inline]
     fn stop(&mut self) {
         self.asked = Asked::Over;
-        let iter = self.fields_mut();
-        iter.iomap = pin_init::zeroed();
-        iter.srcmap = pin_init::zeroed();
+        let map = &mut self.fields_mut().iomap;
+        // CAST: It fits.
+        map.type_ = bindings::IOMAP_HOLE as u16;
+        map.length = 0;
     }
 
     /// Ends the current mapping and asks for the one at the current position (`iomap_iter()`).
