@@ -228,10 +228,10 @@ impl Iter<'_> {
     /// A file system with an `iomap_next` does both in there. It may name its `iomap_begin` as
     /// well, and no `iomap_end`, to say that there is nothing else in it.
     #[inline(always)]
-    fn begin_directly(&mut self) -> Option<Result<bool>> {
+    fn begin_directly(&mut self, _ctx: MaySleep) -> Option<Result<bool>> {
         let raw = self.as_raw();
         // SAFETY: By the invariants the iterator and the callbacks, which are constant, are valid.
-        // Our callers may sleep, and have zeroed the mapping.
+        // The context may sleep, and our callers have zeroed the mapping.
         let ret = unsafe {
             let begin = (*self.ops).iomap_begin?;
             if (*self.ops).iomap_end.is_some() || trace::iterators_are_traced() {
@@ -269,7 +269,7 @@ impl Iter<'_> {
     #[inline]
     pub fn begin(&mut self, ctx: MaySleep) -> Result<bool> {
         if self.asked == Asked::NotYet {
-            if let Some(began) = self.begin_directly() {
+            if let Some(began) = self.begin_directly(ctx) {
                 return began;
             }
         }
@@ -318,7 +318,7 @@ impl Iter<'_> {
 
     /// Calls `iomap_iter()`, or does what that would do where [`Iter::begin`] did.
     #[doc(alias = "iomap_iter")]
-    fn finish_and_begin(&mut self, status: Result, _ctx: MaySleep) -> Result<bool> {
+    fn finish_and_begin(&mut self, status: Result, ctx: MaySleep) -> Result<bool> {
         if self.asked == Asked::NotYet {
             self.asked = match self.remaining() {
                 0 => Asked::Over,
@@ -333,7 +333,7 @@ impl Iter<'_> {
         if self.asked == Asked::Directly && has_moved && status.is_ok() {
             // SAFETY: The iterator is valid, and nobody uses the mapping any more.
             unsafe { zero_mapping(self.as_raw()) };
-            if let Some(began) = self.begin_directly() {
+            if let Some(began) = self.begin_directly(ctx) {
                 return began;
             }
         }
