@@ -822,25 +822,30 @@ pub(crate) unsafe fn set_nowait(bio: *mut bindings::bio) {
         let segments = (bytes >> PAGE_SHIFT).wrapping_add(vecs.wrapping_mul(2));
         // OVERFLOW: A block is far smaller, and no smaller than a sector.
         let slack = ((*limits).physical_block_size >> SECTOR_SHIFT).wrapping_sub(1);
-        let is_never_split = (vecs == 1 || (*limits).virt_boundary_mask == 0)
-            && (*limits).chunk_sectors == 0
-            && (*limits).max_fast_segment_size as usize >= PAGE_SIZE
-            && segments <= u32::from((*limits).max_segments)
-            && sectors.wrapping_add(slack) <= (*limits).max_sectors;
-        if is_never_split || is_within_limits(bio, limits) {
+        let is_scattered = (vecs > 1 && (*limits).virt_boundary_mask != 0)
+            || ((*limits).max_fast_segment_size as usize) < PAGE_SIZE
+            || segments > u32::from((*limits).max_segments);
+        let is_long =
+            (*limits).chunk_sectors != 0 || sectors.wrapping_add(slack) > (*limits).max_sectors;
+        if !(is_scattered || is_long) || is_within_limits(bio, limits, is_scattered) {
             (*bio).bi_opf |= OpFlags::NOWAIT.into_raw();
         }
     }
 }
 
-/// Whether the device takes a bio as one (`bio_split_rw()`), by the function that splits.
+/// Whether the device takes a bio as one (`bio_split_rw()`). One that `is_scattered`, whose segments
+/// may be too many, is shown to the function that splits.
 ///
 /// # Safety
 ///
 /// As for [`set_nowait`], and `limits` must be those of the device.
 #[doc(alias("bio_split_io_at", "get_max_io_size"))]
 #[cold]
-unsafe fn is_within_limits(bio: *mut bindings::bio, limits: *const bindings::queue_limits) -> bool {
+unsafe fn is_within_limits(
+    bio: *mut bindings::bio,
+    limits: *const bindings::queue_limits,
+    is_scattered: bool,
+) -> bool {
     // SAFETY: Required of the caller.
     unsafe {
         // Of the whole disk.
@@ -857,6 +862,10 @@ unsafe fn is_within_limits(bio: *mut bindings::bio, limits: *const bindings::que
         let before = sector as u32 & in_block;
         let end = before.wrapping_add(most) & !in_block;
         let max_bytes = end.saturating_sub(before) << SECTOR_SHIFT;
+        let fits = (*bio).bi_iter.bi_size <= max_bytes;
+        if !fits || !is_scattered {
+            return fits;
+        }
         let (mut segments, alignment) = (0, (*limits).dma_alignment);
         // Where it would split the bio it clears `REQ_POLLED`.
         let opf = (*bio).bi_opf;
