@@ -88,22 +88,31 @@ boot()
 	mutants "$1" /cache/run/mutants/console.log "$(cat "$run/guest-status")" "/cache/${TREE##*/}/tools/testing/kunit"
 }
 
-# Each of these says in $verdict what the copy is like as it is: "caught BY", "survived" or "error WHY".
-# What there is to read about it is in $log.
-try_kernel()
+# Builds the kernel of the copy as it is. Says in $verdict if it does not build, and what there is to read
+# about that in $log.
+build_kernel()
 {
-	log=$BUILD/um-kunit/build.log
+	verdict='' log=$BUILD/um-kunit/build.log
 	progress "$1: building"
-	"$IOMAP_DIR/build.sh" um-kunit >"$work/build" 2>&1 </dev/null & wait_child || {
+	"$IOMAP_DIR/build.sh" um-kunit >"$work/build" 2>&1 </dev/null &
+	# As wait_child, beside the kernel that runs.
+	children=("$!" ${booting:+"$booting"})
+	wait "$!" ||
 		verdict="error it does not compile: $(grep -am 1 -E '(^| )error' "$work/build" | cut -c1-200 || tail -n 1 "$work/build")"
-		return
-	}
-	log=$run/console.log
-	progress "$1: booting"
-	boot "$2" >"$work/verdict"
-	verdict=$(cat "$work/verdict")
+	children=(${booting:+"$booting"})
 }
 
+# Boots it in the background. $1: "judge" or "cuts".
+start_kernel()
+{
+	rm -f "$run/console.log"
+	boot "$1" >"$work/verdict" &
+	booting=$! children=("$!")
+	# From then on the next kernel may take the place of this one.
+	until [ -s "$run/console.log" ] || ! kill -0 "$booting" 2>/dev/null; do sleep 0.1; done
+}
+
+# Says what the copy is like as it is, likewise.
 try_host()
 {
 	log=$work/host.log
@@ -133,21 +142,49 @@ for t in loom proptest shuttle; do
 	[ "$verdict" = survived ] || die "the $t tests fail as they are: ${verdict#* }"
 done
 
-i=0 first=$SECONDS
+# Ends the turn of a mutant. $1: its number and name, $2: when it began.
+finish()
+{
+	mutants record "${1#* }" $((SECONDS - $2)) "$verdict"
+	progress_end
+	say "$1: $verdict ($((SECONDS - $2)) s)"
+	[[ $verdict == caught* ]] || cp "$log" "$work/logs/${1#* }-${log##*/}"
+}
+
+# As finish, of the mutant whose kernel runs, if there is one.
+finish_kernel()
+{
+	[ -n "$booting" ] || return 0
+	wait "$booting" || die "mutants.py cannot judge what is in $run"
+	booting='' children=() log=$run/console.log
+	verdict=$(cat "$work/verdict")
+	finish "${running[@]}"
+}
+
+# While the kernel of a mutant runs the next one is built.
+i=0 first=$SECONDS booting='' running=()
 for m in "${names[@]}"; do
 	[ $i -eq 0 ] || [ -z "$seconds" ] || [ $((SECONDS - first)) -lt "$seconds" ] || break
-	i=$((i + 1)) began=$SECONDS tests=${m% *} name=${m#* }
-	mutants apply "$name"
+	i=$((i + 1)) tests=${m% *} this=("$i/${#names[@]} ${m#* }" "$SECONDS")
+	mutants apply "${m#* }"
 	case $tests in
-	kernel) try_kernel "$i/${#names[@]} $name" judge ;;
-	cuts) try_kernel "$i/${#names[@]} $name" cuts ;;
-	*) try_host "$i/${#names[@]} $name" "$tests" ;;
+	kernel | cuts) build_kernel "${this[0]}" ;;
+	*)
+		finish_kernel
+		try_host "${this[0]}" "$tests"
+		;;
 	esac
-	mutants record "$name" $((SECONDS - began)) "$verdict"
-	progress_end
-	say "$i/${#names[@]} $name: $verdict ($((SECONDS - began)) s)"
-	[[ $verdict == caught* ]] || cp "$log" "$work/logs/$name-${log##*/}"
+	built=$verdict built_log=$log
+	finish_kernel
+	verdict=$built log=$built_log
+	if [ -n "$verdict" ]; then
+		finish "${this[@]}"
+	else
+		running=("${this[@]}")
+		start_kernel "${tests/kernel/judge}"
+	fi
 done
+finish_kernel
 
 about_run
 publish mutants
