@@ -21,23 +21,23 @@ LABEL = 42
 SMALL = {
     "0003-iomap-set-up-a-simple-read": """\
 Each read takes 61 to 80 instructions less (x86_64, counted in QEMU), also one that is too large to be simple.""",
-    "0006-ext4-let-a-write-that-must-not-block": """\
+    "0007-ext4-let-a-write-that-must-not-block": """\
 With lazytime, a write with RWF_NOWAIT is no longer refused because its time stamps move, which io_uring has a worker
 repeat. Its instructions were not counted; a test fails without the patch.""",
-    "0007-fs-let-any-processor-finish": """\
+    "0008-fs-let-any-processor-finish": """\
 With a task that polls on the processor where the writes end, 0 of 20 writes were completed within 10 seconds before,
 and all of them now. It has a price: to a 4k write into fallocated space of ext4, with 8 in flight, the file system and
 direct I/O add 13,900 instead of 11,300 instructions, to one of 128k 10,500 instead of 8,800.""",
-    "0012-xfs-do-not-let-the-EOF-block-scan": """\
+    "0013-xfs-do-not-let-the-EOF-block-scan": """\
 A direct write to unwritten blocks of a file system without space fails with -ENOSPC. Before, its completion could wait
 for itself, and only a reboot ended that.""",
-    "0013-iomap-let-direct-I-O-write-to-a-mapping-of": """\
+    "0014-iomap-let-direct-I-O-write-to-a-mapping-of": """\
 For the next patch: a file system can return blocks in a row as one mapping, though only some of them are written.""",
-    "0014-xfs-let-a-write-that-must-not-block-cross": """\
+    "0015-xfs-let-a-write-that-must-not-block-cross": """\
 Of appends of 16k with RWF_NOWAIT that rewrite the last block, into fallocated blocks, 100 % were refused, and
 repeated by a caller that may block. Now it is 0.5 %. An append adds 16 % less, a write into two extents that are no
 neighbours 8 % more.""",
-    "0015-ext4-look-at-all-blocks-of-a-write": """\
+    "0016-ext4-look-at-all-blocks-of-a-write": """\
 A write with RWF_NOWAIT that begins in allocated blocks and ends in a hole changes nothing when it returns -EAGAIN.
 Before, the part up to the hole was written. Across written and unwritten blocks in a row it is one bio, not two.""",
 }
