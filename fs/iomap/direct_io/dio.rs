@@ -190,9 +190,7 @@ impl Dio {
             .with_if(flags.has(MapFlags::SHARED), CompWork::COW)
             .with_if(flags.has(MapFlags::NEW), CompWork::NEW);
         let (dirty, bdev) = (flags.has(MapFlags::DIRTY), span.bdev());
-        let fua = decide::writes_through(work, through, dirty, || {
-            !bdev.has_write_cache() || bdev.has_fua()
-        });
+        let fua = decide::writes_through(work, through, dirty, || bdev.can_write_through());
         Ok(Plan {
             flags: (ordinary.flags | untorn).with_if(fua, OpFlags::FUA),
             work: work.with_if(through && !fua, CompWork::SYNC),

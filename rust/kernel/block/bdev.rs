@@ -71,25 +71,17 @@ impl BlockDevice {
         self.limits().dma_alignment
     }
 
-    /// Whether the device has a volatile write cache (`bdev_write_cache()`).
-    ///
-    /// If it has none, a write is stable once its bio has ended.
-    #[doc(alias = "bdev_write_cache")]
-    #[inline]
-    pub fn has_write_cache(&self) -> bool {
-        // SAFETY: The device is valid by the invariants.
-        unsafe { bindings::bdev_write_cache(self.as_raw()) }
-    }
-
-    /// Whether the device can write through its cache (`bdev_fua()`).
-    ///
-    /// If not, the block layer turns a bio with [`OpFlags::FUA`] into a write and a flush.
+    /// Whether a write with [`OpFlags::FUA`] is stable once its bio has ended, without a flush: the
+    /// device has no volatile write cache (`bdev_write_cache()`), or can write through it
+    /// (`bdev_fua()`).
     ///
     /// [`OpFlags::FUA`]: super::bio::OpFlags::FUA
-    #[doc(alias = "bdev_fua")]
+    #[doc(alias("bdev_write_cache", "bdev_fua"))]
     #[inline]
-    pub fn has_fua(&self) -> bool {
-        self.limits().features & bindings::BLK_FEAT_FUA != 0
+    pub fn can_write_through(&self) -> bool {
+        // SAFETY: The device is valid by the invariants.
+        let has_write_cache = unsafe { bindings::bdev_write_cache(self.as_raw()) };
+        !has_write_cache || self.limits().features & bindings::BLK_FEAT_FUA != 0
     }
 
     /// Whether the driver honours [`OpFlags::NOWAIT`] (`bdev_nowait()`).
