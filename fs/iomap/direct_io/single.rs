@@ -23,7 +23,10 @@ use super::{
     SINGLES, //
 };
 use kernel::{
-    block::bio::OpFlags,
+    block::{
+        bio::OpFlags,
+        plug::plugged, //
+    },
     fs::IocbFlags,
     iomap::{
         bio_set::{
@@ -134,7 +137,7 @@ pub(super) fn start<'m, const BOUNCED: bool>(
         ..*dio
     };
     dio.set_through(&plan);
-    let flight = bio.start(dio, ctx);
+    let flight = plugged(|| bio.start(dio, ctx));
     if polled {
         // The caller polls for this bio only.
         flight.iocb().stop_polling();

@@ -247,26 +247,21 @@ fn decide_and_submit<const BOUNCED: bool>(
     ctx: MaySleep,
 ) -> Answer {
     let mark = memory.mark();
-    let started = plugged(|| {
-        let first = iter.begin(ctx);
-        if first.is_err() {
-            return Err((iocb, first));
-        }
-        match single::start::<BOUNCED>(iocb, &dio, work, iter, &mut memory, mark, ctx) {
-            Ok(flight) => {
-                iter.end(ctx);
-                Ok(flight)
-            }
-            Err((iocb, again)) => Err((iocb, again.and(first))),
-        }
-    });
+    let first = iter.begin(ctx);
+    let started = match first {
+        Ok(_) => single::start::<BOUNCED>(iocb, &dio, work, iter, &mut memory, mark, ctx),
+        Err(_) => Err((iocb, Ok(()))),
+    };
     let flight = match started {
-        Ok(flight) => flight,
+        Ok(flight) => {
+            iter.end(ctx);
+            flight
+        }
         // Each field by itself, so that the description stays in registers until here.
-        Err((iocb, first)) => {
+        Err((iocb, again)) => {
             let kind = Kind::new(BOUNCED, work);
             let dio = Dio { kind, ..dio };
-            return match first {
+            return match again.and(first) {
                 Ok(first) => walk(iocb, dio, iter, memory, first, ctx),
                 Err(error) => refused(iocb, dio, iter, &memory, error, ctx),
             };
