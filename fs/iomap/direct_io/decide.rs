@@ -139,7 +139,7 @@ pub(crate) fn zeroes_tail(
     end: i64,
     i_size: impl FnOnce() -> i64,
 ) -> bool {
-    zero_around || (write && end >= i_size())
+    write && (zero_around || end >= i_size())
 }
 
 /// Whether a request that ended with `errno` is reported as failed I/O.

@@ -127,10 +127,10 @@ fn blocks(
     if dio.is_write() {
         dio.add_work(plan.work);
         dio.set_through(&plan);
-    }
-    // What needs a work queue because of its range or mapping is not polled for.
-    if !dio.work().without(CompWork::SYNC).is_empty() {
-        bios.iocb().stop_polling();
+        // What needs a work queue because of its range or mapping is not polled for.
+        if !dio.work().without(CompWork::SYNC).is_empty() {
+            bios.iocb().stop_polling();
+        }
     }
 
     let mark = bios.memory().mark();

@@ -318,7 +318,9 @@ fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: F
     let bio_ref = request.bio_ref();
     let iocb = request.iocb();
     // The caller of a synchronous request sleeps, so it cannot poll.
-    let polled = iocb.flags().has(IocbFlags::HIPRI) && !iocb.is_sync() && iocb.poll_for(&mut bio);
+    if iocb.flags().has(IocbFlags::HIPRI) && !iocb.is_sync() && iocb.poll_for(&mut bio) {
+        request.polled.set(true);
+    }
     let submit_io = iocb.ops.submit_io();
     if submit_io.is_none() && place.flags().has(MapFlags::ANON_WRITE) {
         // Only the callback could assign an address on the device.
@@ -336,9 +338,6 @@ fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: F
             Some(submit_io) => submit_io(place.as_raw(), raw, pos),
             None => submit(raw),
         }
-    }
-    if polled {
-        request.polled.set(true);
     }
 }
 

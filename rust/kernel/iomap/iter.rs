@@ -594,8 +594,11 @@ impl<'m> Extent<'m> {
     /// `fs_blocks` or [`MapFlags::MIXED`], to the blocks of the file system.
     #[inline(always)]
     pub fn span(self, fs_blocks: bool) -> Result<Span<'m>> {
-        // The source may end before the position, and then its length says nothing.
-        let len = core::cmp::min(self.place.length(), self.covered());
+        let mut len = core::cmp::min(self.covered(), self.place.remaining());
+        if self.place.has_source() {
+            // That may end before the position, and then the length says nothing.
+            len = core::cmp::min(len, self.place.length());
+        }
         self.checked(len, fs_blocks || self.flags().has(MapFlags::MIXED))
     }
 
