@@ -653,28 +653,26 @@ impl Filled {
     #[inline(always)]
     fn list_segments(mut self, memory: &mut IovIter<'_>) -> Result<Self> {
         if !memory.is_bvec() {
-            self = self.extract_segments(memory)?;
-        } else {
-            let bio = self.fields();
-            let most = bio.bi_max_vecs.saturating_sub(1);
-            let (segments, mut done) = memory.bvecs();
-            for segment in segments {
-                if bio.bi_vcnt >= most {
-                    return Err(EINVAL);
-                }
-                // CAST: A part of a segment is consumed at most, and only of the first one.
-                let listed = bindings::bio_vec {
-                    bv_page: segment.bv_page,
-                    bv_len: segment.bv_len.wrapping_sub(done as u32),
-                    bv_offset: segment.bv_offset.wrapping_add(done as u32),
-                };
-                // SAFETY: The bio has so many segments.
-                unsafe { bio.bi_io_vec.add(bio.bi_vcnt.into()).write(listed) };
-                // OVERFLOW: No more than the bio has.
-                (bio.bi_vcnt, done) = (bio.bi_vcnt.wrapping_add(1), 0);
-            }
+            return self.extract_segments(memory);
         }
         let bio = self.fields();
+        let most = bio.bi_max_vecs.saturating_sub(1);
+        let (segments, mut done) = memory.bvecs();
+        for segment in segments {
+            if bio.bi_vcnt >= most {
+                return Err(EINVAL);
+            }
+            // CAST: A part of a segment is consumed at most, and only of the first one.
+            let listed = bindings::bio_vec {
+                bv_page: segment.bv_page,
+                bv_len: segment.bv_len.wrapping_sub(done as u32),
+                bv_offset: segment.bv_offset.wrapping_add(done as u32),
+            };
+            // SAFETY: The bio has so many segments.
+            unsafe { bio.bi_io_vec.add(bio.bi_vcnt.into()).write(listed) };
+            // OVERFLOW: No more than the bio has.
+            (bio.bi_vcnt, done) = (bio.bi_vcnt.wrapping_add(1), 0);
+        }
         bio.bi_iter.bi_idx = bio.bi_vcnt.into();
         Ok(self)
     }
@@ -708,6 +706,7 @@ impl Filled {
                 return Err(EFAULT);
             }
         }
+        bio.bi_iter.bi_idx = bio.bi_vcnt.into();
         Ok(self)
     }
 
