@@ -143,14 +143,14 @@ fn end_of(map: &bindings::iomap) -> u64 {
     (map.offset as u64).wrapping_add(map.length)
 }
 
-/// Prepares for the mapping at the position: zeroes both inline, word by word, which takes a fifth of
-/// the instructions of a `memset()` call.
+/// Empties the mapping, so that the next one, from the position on, can be asked for. Zeroes it
+/// inline, word by word, which takes a fifth of the instructions of a `memset()` call.
 ///
 /// # Safety
 ///
 /// `iter` must be valid for writes, and its position be written.
 #[inline(always)]
-unsafe fn zero_mapping(iter: *mut bindings::iomap_iter) {
+unsafe fn reset_mapping(iter: *mut bindings::iomap_iter) {
     const WORDS: usize = size_of::<bindings::iomap>() / size_of::<usize>();
     const { assert!(size_of::<bindings::iomap>() == WORDS * size_of::<usize>()) };
     // SAFETY: Required of the caller; all of a mapping are plain numbers and pointers.
@@ -206,7 +206,7 @@ impl Iter<'_> {
         unsafe {
             (&raw mut (*iter).inode).write(ops.inode().as_raw());
             (&raw mut (*iter).pos).write(ops.pos());
-            zero_mapping(iter);
+            reset_mapping(iter);
             // CAST: Widening.
             (&raw mut (*iter).len).write(ops.len as u64);
             (&raw mut (*iter).flags).write(flags.into_raw() | direction);
@@ -332,7 +332,7 @@ impl Iter<'_> {
         let has_moved = iter.pos != iter.iter_start_pos && iter.len > 0;
         if self.asked == Asked::Directly && has_moved && status.is_ok() {
             // SAFETY: The iterator is valid, and nobody uses the mapping any more.
-            unsafe { zero_mapping(self.as_raw()) };
+            unsafe { reset_mapping(self.as_raw()) };
             if let Some(began) = self.begin_directly(ctx) {
                 return began;
             }
