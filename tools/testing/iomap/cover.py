@@ -40,6 +40,8 @@ neighbours 8 % more.""",
     "0016-ext4-look-at-all-blocks-of-a-write": """\
 A write with RWF_NOWAIT that begins in allocated blocks and ends in a hole changes nothing when it returns -EAGAIN.
 Before, the part up to the hole was written. Across written and unwritten blocks in a row it is one bio, not two.""",
+    "0019-block-look-at-the-dirty-pages-of-a-bio": """\
+When a read ends, each page of user memory takes 14 to 16 instructions less (x86_64, counted in QEMU).""",
 }
 
 
