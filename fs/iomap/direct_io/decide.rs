@@ -188,20 +188,19 @@ pub(crate) fn needs_zeroes(
     zero_around || (!is_aligned(end, 0, block_size) && end >= i_size())
 }
 
-/// The end of the iteration over the mappings, as far as [`iter_end_action`] distinguishes it.
+/// The error that has ended the iteration over the mappings, as far as [`iter_end_action`]
+/// distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IterEnd {
-    /// At the end of the range, or at a mapping without progress.
-    Done,
     /// The caller's memory could not be accessed (`EFAULT`).
     Fault,
     /// The file system wants the rest to go through the page cache (`ENOTBLK`).
     FallBack,
-    /// Any other error.
+    /// Any other one.
     Failed,
 }
 
-/// What the end of the iteration means for the request.
+/// What that error means for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IterEndAction {
     /// Nothing: its bios complete it.
@@ -212,8 +211,8 @@ pub(crate) enum IterEndAction {
     Fail,
 }
 
-/// Decides what the end of the iteration means for the request. `partial` says that the caller
-/// takes a short result.
+/// Decides what the error that has ended the iteration means for the request. `partial` says that
+/// the caller takes a short result.
 ///
 /// `size` bytes were submitted before. A caller that falls back to the page cache needs the result
 /// now. So does a caller that faults its memory in and continues, unless it must not block: that
@@ -226,7 +225,6 @@ pub(crate) fn iter_end_action(
     nowait: bool,
 ) -> IterEndAction {
     match end {
-        IterEnd::Done => IterEndAction::Continue,
         IterEnd::Fault if partial && size > 0 && nowait => IterEndAction::Continue,
         IterEnd::Fault if partial && size > 0 => IterEndAction::Wait,
         IterEnd::FallBack => IterEndAction::Wait,

@@ -350,7 +350,7 @@ fn refused(
 ) -> Answer {
     // The end of the mapping, if there is one.
     let _ = iter.next(Err(error), ctx);
-    let result = match iter_end_action(&dio, &iocb, Err(error)) {
+    let result = match iter_end_action(&dio, &iocb, error) {
         IterEndAction::Fail => Err(error),
         IterEndAction::Continue | IterEndAction::Wait => Ok(()),
     };
@@ -413,11 +413,13 @@ fn submit(
         bios.rewind(begin, used);
     }
 
-    let dio = bios.dio();
-    let action = iter_end_action(dio, bios.iocb(), walked);
-    let wait = action == IterEndAction::Wait || dio.flags.has(CallerFlags::FORCE_WAIT);
-    if let (IterEndAction::Fail, Err(error)) = (action, walked) {
-        bios.record_error(error);
+    let mut wait = bios.dio().flags.has(CallerFlags::FORCE_WAIT);
+    if let Err(error) = walked {
+        match iter_end_action(bios.dio(), bios.iocb(), error) {
+            IterEndAction::Continue => {}
+            IterEndAction::Wait => wait = true,
+            IterEndAction::Fail => bios.record_error(error),
+        }
     }
     if wait {
         return Ok(bios.wait(ctx));
@@ -429,13 +431,14 @@ fn submit(
     sealed
 }
 
-/// What the end of the iteration means for the request.
-fn iter_end_action(dio: &Dio, iocb: &Iocb, walked: Result) -> IterEndAction {
-    let end = match walked {
-        Ok(()) => IterEnd::Done,
-        Err(error) if error == EFAULT => IterEnd::Fault,
-        Err(error) if error == ENOTBLK => IterEnd::FallBack,
-        Err(_) => IterEnd::Failed,
+/// What an error that has ended the iteration means for the request.
+fn iter_end_action(dio: &Dio, iocb: &Iocb, error: Error) -> IterEndAction {
+    let end = if error == EFAULT {
+        IterEnd::Fault
+    } else if error == ENOTBLK {
+        IterEnd::FallBack
+    } else {
+        IterEnd::Failed
     };
     let partial = dio.flags.has(CallerFlags::PARTIAL);
     let nowait = iocb.flags().has(IocbFlags::NOWAIT);

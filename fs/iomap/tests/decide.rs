@@ -120,8 +120,6 @@ mod cases {
         use IterEndAction::*;
         // (end, size, partial, nowait, action)
         for (end, size, partial, nowait, expected) in [
-            (IterEnd::Done, 0, false, false, Continue),
-            (IterEnd::Done, 4096, true, false, Continue),
             (IterEnd::Fault, 0, true, false, Fail),
             (IterEnd::Fault, 4096, false, false, Fail),
             (IterEnd::Fault, 4096, true, false, Wait),

@@ -297,7 +297,6 @@ proptest! {
     #[test]
     fn ends_of_the_iteration(
         (end, errno) in prop::sample::select(vec![
-            (IterEnd::Done, 0),
             (IterEnd::Fault, -14),
             (IterEnd::FallBack, -15),
             (IterEnd::Failed, -5),
