@@ -297,10 +297,11 @@ impl Iter<'_> {
     #[doc(alias = "iomap_iter")]
     #[inline]
     pub fn next(&mut self, status: Result, ctx: MaySleep) -> Result<bool> {
-        if status.is_ok() && self.remaining() == 0 && self.asked == Asked::Directly {
-            return Ok(false);
+        match self.asked {
+            Asked::ByIter => self.iterate(status, ctx),
+            Asked::Directly if status.is_ok() && self.remaining() == 0 => Ok(false),
+            Asked::NotYet | Asked::Directly | Asked::Over => self.finish_and_begin(status, ctx),
         }
-        self.finish_and_begin(status, ctx)
     }
 
     /// Ends the current mapping, if there is one, after all that was left of the range was
@@ -337,6 +338,13 @@ impl Iter<'_> {
                 return began;
             }
         }
+        self.iterate(status, ctx)
+    }
+
+    /// Calls `iomap_iter()`.
+    #[doc(alias = "iomap_iter")]
+    #[inline(always)]
+    fn iterate(&mut self, status: Result, _ctx: MaySleep) -> Result<bool> {
         self.fields_mut().status = match status {
             Ok(()) => 0,
             Err(error) => error.to_errno(),
