@@ -24,6 +24,7 @@ use kernel::{
         },
         request::Submitter, //
     },
+    iov::IovIter,
     prelude::*,
     task::MaySleep, //
 };
@@ -54,18 +55,21 @@ pub(super) fn walk(
 /// iterator on.
 #[inline(always)]
 fn one_mapping(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep) -> Result {
+    let write = bios.dio().is_write();
     let extent = match iter.mapping() {
         Mapping::Mapped(extent) => Some((extent, false)),
-        Mapping::Unwritten(extent) if bios.dio().is_write() => Some((extent, true)),
-        Mapping::Unwritten(_)
-        | Mapping::Hole
-        | Mapping::Delalloc
-        | Mapping::Inline(_)
-        | Mapping::Unknown => None,
+        Mapping::Unwritten(extent) if write => Some((extent, true)),
+        Mapping::Delalloc => {
+            // After the writeback of the page cache, a page was dirtied through mmap(), and the
+            // file system reserved space for it. Direct I/O does not lock out page faults.
+            bios.iocb().warn_collision();
+            return Err(EIO);
+        }
+        Mapping::Unwritten(_) | Mapping::Hole | Mapping::Inline(_) | Mapping::Unknown => None,
     };
     let took = match extent {
         Some((extent, unwritten)) => blocks(bios, iter, extent, unwritten, ctx)?,
-        None => without_bios(bios, iter, ctx)?,
+        None => bios.copy(|memory| without_bios(memory, iter, write, ctx))?,
     };
     // OVERFLOW: No request is larger than `isize::MAX`.
     let dio = bios.dio_mut();
@@ -77,25 +81,21 @@ fn one_mapping(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep
 /// Transfers the range of a mapping without blocks, or of unwritten ones for a read. Returns the
 /// number of bytes.
 #[inline(never)]
-fn without_bios(bios: &mut Submitter<'_, Dio>, place: &Place, ctx: MaySleep) -> Result<usize> {
+fn without_bios(
+    memory: &mut IovIter<'_>,
+    place: &Place,
+    write: bool,
+    ctx: MaySleep,
+) -> Result<usize> {
     let copied = match place.mapping() {
-        Mapping::Hole | Mapping::Unwritten(_) if !bios.dio().is_write() => {
-            bios.copy(|memory| memory.zero(place.length(), ctx))
-        }
-        Mapping::Inline(inline) => {
-            let copied = bios.copy(|memory| inline.copy(memory, ctx));
-            copied.or_else(|_| unexpected())?
-        }
-        Mapping::Delalloc => {
-            // After the writeback of the page cache, a page was dirtied through mmap(), and the
-            // file system reserved space for it. Direct I/O does not lock out page faults.
-            bios.iocb().warn_collision();
-            return Err(EIO);
-        }
+        Mapping::Hole | Mapping::Unwritten(_) if !write => memory.zero(place.length(), ctx),
+        Mapping::Inline(inline) => inline.copy(memory, ctx).or_else(|_| unexpected())?,
         // A file system maps space for a write before it returns.
-        Mapping::Hole | Mapping::Unwritten(_) | Mapping::Mapped(_) | Mapping::Unknown => {
-            return unexpected();
-        }
+        Mapping::Hole
+        | Mapping::Unwritten(_)
+        | Mapping::Delalloc
+        | Mapping::Mapped(_)
+        | Mapping::Unknown => return unexpected(),
     };
     if copied == 0 {
         return Err(EFAULT);

@@ -270,7 +270,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         if len == 0 {
             return Ok(());
         }
-        let bio = zeroes(self.request, self.span, pos, len, self.ctx)?;
+        let bio = zeroes(self.request.iocb().ops, self.span, pos, len, self.ctx)?;
         submit_bio(self.request, self.span.place(), bio, pos);
         Ok(())
     }
@@ -291,21 +291,16 @@ fn alloc(ops: DioOps, span: Span<'_>, vecs: u16, opf: u32, _ctx: MaySleep) -> Re
 }
 
 /// Builds a bio that writes `len` bytes of zeroes, less than a block, at byte `pos` of the file.
+// Without the request, of which no address is taken then.
 #[cold]
-fn zeroes<T: Exported>(
-    request: &Submitter<'_, T>,
-    span: Span<'_>,
-    pos: i64,
-    len: u32,
-    ctx: MaySleep,
-) -> Result<Filled> {
+fn zeroes(ops: DioOps, span: Span<'_>, pos: i64, len: u32, ctx: MaySleep) -> Result<Filled> {
     let place = span.place();
     if !place.is_write() {
         return Err(EINVAL);
     }
     let vecs = Bio::zero_vecs(place.inode().block_size())?;
     let opf = (OpFlags::SYNC | OpFlags::IDLE).into_raw() | op(true);
-    let mut bio = alloc(request.iocb().ops, span, vecs, opf, ctx)?;
+    let mut bio = alloc(ops, span, vecs, opf, ctx)?;
     bio.set_crypt_ctx(place.inode(), pos, ctx);
     bio.set_sector(span.sector(pos));
     bio.zero(len)
@@ -319,7 +314,7 @@ fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: F
     let iocb = request.iocb();
     // The caller of a synchronous request sleeps, so it cannot poll.
     if iocb.flags().has(IocbFlags::HIPRI) && !iocb.is_sync() && iocb.poll_for(&mut bio) {
-        request.polled.set(true);
+        request.note_polled();
     }
     let submit_io = iocb.ops.submit_io();
     if submit_io.is_none() && place.flags().has(MapFlags::ANON_WRITE) {

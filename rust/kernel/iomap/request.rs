@@ -310,6 +310,11 @@ struct Counted<T: Operations> {
     /// Whether a worker for ioends ended the last bio. Written by the holder of the last reference.
     // ORDERING: None needed: handing the request over publishes it.
     at_ioend: Atomic<bool>,
+    /// Whether one of the bios raises no interrupt, so that a waiting submission polls for it. For
+    /// the submission alone.
+    polled: Cell<bool>,
+    /// The number of references that were given to bios. For the submission alone.
+    bio_refs: Cell<i32>,
 }
 
 /// A pointer at a counted request.
@@ -333,7 +338,7 @@ impl<T: Operations> Deref for Shared<T> {
 ///
 /// # Invariants
 ///
-/// `protocol` and `at_ioend` are initialised, and the submission has all references.
+/// `protocol` and what comes after `buffers` are initialised, and the submission has all references.
 pub struct Prepared<T: Operations>(*mut Counted<T>);
 
 impl<T: Operations> Drop for Prepared<T> {
@@ -355,6 +360,8 @@ impl<T: Operations> Prepared<T> {
             raw.cast::<usize>().write(MARK);
             (&raw mut (*raw).protocol).write(Protocol::new());
             (&raw mut (*raw).at_ioend).write(Atomic::new(false));
+            (&raw mut (*raw).polled).write(Cell::new(false));
+            (&raw mut (*raw).bio_refs).write(Cell::new(0));
         }
         // INVARIANT: Just initialised.
         Ok(Self(raw))
@@ -368,7 +375,7 @@ impl<T: Operations> Prepared<T> {
 /// # Invariants
 ///
 /// Owns all references that no bio has, and `bio_refs` is the number of those that were given to
-/// bios. The request is not sealed, so nobody else looks at `left`.
+/// bios. The request is not sealed, so nobody else looks at that, at `polled` or at `left`.
 #[must_use = "a request must be sealed"]
 pub struct Submitter<'d, T: Operations> {
     /// What is transferred to or from.
@@ -376,10 +383,6 @@ pub struct Submitter<'d, T: Operations> {
     /// The request.
     shared: Shared<T>,
     armed: Armed,
-    /// The number of references that were given to bios.
-    bio_refs: Cell<i32>,
-    /// Whether one of the bios raises no interrupt, so that a waiting submission polls for it.
-    pub(super) polled: Cell<bool>,
 }
 
 impl<'d, T: Operations> Submitter<'d, T> {
@@ -412,8 +415,6 @@ impl<'d, T: Operations> Submitter<'d, T> {
             memory,
             shared: Shared(raw),
             armed: Armed::new(),
-            bio_refs: Cell::new(0),
-            polled: Cell::new(false),
         }
     }
 
@@ -467,11 +468,18 @@ impl<'d, T: Operations> Submitter<'d, T> {
         self.shared.buffers
     }
 
+    /// Notes that a bio of the request raises no interrupt.
+    #[inline]
+    pub(super) fn note_polled(&self) {
+        self.shared.polled.set(true);
+    }
+
     /// Makes the reference of a bio that is about to be submitted.
     #[inline]
     pub(super) fn bio_ref(&self) -> BioRef<T> {
         // OVERFLOW: The memory for so many bios does not exist.
-        self.bio_refs.set(self.bio_refs.get().wrapping_add(1));
+        let given = &self.shared.bio_refs;
+        given.set(given.get().wrapping_add(1));
         // INVARIANT: One of ours.
         BioRef {
             shared: Shared(self.shared.0),
@@ -515,7 +523,7 @@ impl<'d, T: Operations> Submitter<'d, T> {
     /// A polled bio ends only if somebody polls for it. The caller of the request cannot while this
     /// task waits, so this does.
     pub fn wait(self, ctx: MaySleep) -> Unique<T> {
-        let polled = self.polled.get().then_some(self.iocb().as_raw());
+        let polled = self.shared.polled.get().then_some(self.iocb().as_raw());
         let task = || crate::task::Task::current_raw().cast::<c_void>();
         let (shared, at_seal) = self.hand_over(Some(task));
         if !matches!(at_seal, AtSeal::Request) {
@@ -532,7 +540,7 @@ impl<'d, T: Operations> Submitter<'d, T> {
         let shared = self.shared;
         self.armed.defuse();
         // The protocol does not look at the request after it has dropped them.
-        let at_seal = shared.protocol.seal(self.bio_refs.get(), waiter);
+        let at_seal = shared.protocol.seal(shared.bio_refs.get(), waiter);
         (shared, at_seal)
     }
 }
