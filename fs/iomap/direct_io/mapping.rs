@@ -29,24 +29,15 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// Builds and submits the bios for each mapping of the range.
-///
-/// `first` says whether there is a first mapping, if the file system was asked already.
-pub(super) fn walk(
-    bios: &mut Submitter<'_, Dio>,
-    iter: &mut Iter<'_>,
-    first: Option<bool>,
-    ctx: MaySleep,
-) -> Result {
-    let mut next = match first {
-        Some(first) => Ok(first),
-        None => iter.begin(ctx),
-    };
-    while next? {
+/// Builds and submits the bios for each mapping of the range. The file system may have been asked
+/// for the first one already.
+pub(super) fn walk(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep) -> Result {
+    let mut found = iter.begin(ctx)?;
+    while found {
         let status = one_mapping(bios, iter, ctx);
         // Only a request of a single bio can be polled.
         bios.iocb().stop_polling();
-        next = iter.next(status, ctx);
+        found = iter.next(status, ctx)?;
     }
     Ok(())
 }

@@ -247,10 +247,9 @@ fn decide_and_submit<const BOUNCED: bool>(
     ctx: MaySleep,
 ) -> Answer {
     let mark = memory.mark();
-    let first = iter.begin(ctx);
-    let started = match first {
+    let started = match iter.begin(ctx) {
         Ok(_) => single::start::<BOUNCED>(iocb, &dio, work, iter, &mut memory, mark, ctx),
-        Err(_) => Err((iocb, Ok(()))),
+        Err(error) => Err((iocb, Err(error))),
     };
     let flight = match started {
         Ok(flight) => {
@@ -258,11 +257,11 @@ fn decide_and_submit<const BOUNCED: bool>(
             flight
         }
         // Each field by itself, so that the description stays in registers until here.
-        Err((iocb, again)) => {
+        Err((iocb, result)) => {
             let kind = Kind::new(BOUNCED, work);
             let dio = Dio { kind, ..dio };
-            return match again.and(first) {
-                Ok(first) => walk(iocb, dio, iter, memory, first, ctx),
+            return match result {
+                Ok(()) => walk(iocb, dio, iter, memory, ctx),
                 Err(error) => refused(iocb, dio, iter, &memory, error, ctx),
             };
         }
@@ -357,7 +356,7 @@ fn refused(
     complete::answer_without_bios(iocb, &dio, memory, result, ctx)
 }
 
-/// As [`rw`], for a counted request. `first` says whether there is a first mapping.
+/// As [`rw`], for a counted request.
 #[cold]
 #[inline(never)]
 fn walk(
@@ -365,7 +364,6 @@ fn walk(
     dio: Dio,
     iter: &mut Iter<'_>,
     memory: IovIter<'_>,
-    first: bool,
     ctx: MaySleep,
 ) -> Answer {
     let prepared = match Prepared::new(ctx) {
@@ -377,7 +375,7 @@ fn walk(
     };
     let bounced = dio.flags.has(CallerFlags::BOUNCE);
     let bios = Submitter::new(prepared, iocb, dio, memory, bounced);
-    match submit(bios, iter, Some(first), ctx) {
+    match submit(bios, iter, ctx) {
         Ok(ended) => complete::answer_rare(ended, ctx),
         Err(queued) => queued.answer(),
     }
@@ -393,22 +391,19 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Dio>, Answer> {
         |iocb, mut dio, work, iter, memory, prepared| {
             dio.kind = Kind::new(bounced, work);
             let bios = Submitter::new(prepared, iocb, dio, memory, bounced);
-            submit(bios, iter, None, ctx).map_err(Queued::answer)
+            submit(bios, iter, ctx).map_err(Queued::answer)
         },
     )?
 }
 
 /// Builds and submits the bios of a request, and hands it over. Returns it if it is over.
-///
-/// `first` says whether there is a first mapping, if the file system was asked already.
 fn submit(
     mut bios: Submitter<'_, Dio>,
     iter: &mut Iter<'_>,
-    first: Option<bool>,
     ctx: MaySleep,
 ) -> Result<Unique<Dio>, Queued> {
     let begin = bios.memory().mark();
-    let walked = plugged(|| mapping::walk(&mut bios, iter, first, ctx));
+    let walked = plugged(|| mapping::walk(&mut bios, iter, ctx));
     if let Some(used) = has_passed_end(bios.dio(), bios.iocb(), iter.pos()) {
         bios.rewind(begin, used);
     }

@@ -143,6 +143,21 @@ fn end_of(map: &bindings::iomap) -> u64 {
     (map.offset as u64).wrapping_add(map.length)
 }
 
+/// The errno of an error, or zero.
+#[inline(always)]
+fn errno(result: Result) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
+    }
+}
+
+/// Whether there is a mapping, from what `iomap_iter()` has returned.
+#[inline(always)]
+fn is_there(ret: c_int) -> Result<bool> {
+    to_result(ret).map(|()| ret > 0)
+}
+
 /// Empties the mapping, so that the next one, from the position on, can be asked for. Zeroes it
 /// inline, word by word, which takes a fifth of the instructions of a `memset()` call.
 ///
@@ -228,7 +243,7 @@ impl Iter<'_> {
     /// A file system with an `iomap_next` does both in there. It may name its `iomap_begin` as
     /// well, and no `iomap_end`, to say that there is nothing else in it.
     #[inline(always)]
-    fn begin_directly(&mut self, _ctx: MaySleep) -> Option<Result<bool>> {
+    fn begin_directly(&mut self, _ctx: MaySleep) -> Option<c_int> {
         let raw = self.as_raw();
         // SAFETY: By the invariants the iterator and the callbacks, which are constant, are valid.
         // The context may sleep, and our callers have zeroed the mapping.
@@ -250,8 +265,9 @@ impl Iter<'_> {
         };
         if ret < 0 {
             self.stop();
+            return Some(ret);
         }
-        Some(to_result(ret).map(|()| true))
+        Some(1)
     }
 
     /// Whether there is a mapping at whose end the file system may have something to do.
@@ -260,20 +276,27 @@ impl Iter<'_> {
         self.asked != Asked::Directly && self.fields().iomap.length != 0
     }
 
-    /// Asks for the first mapping (`iomap_iter()`). Returns whether there is one.
+    /// Asks for the first mapping (`iomap_iter()`), unless that was asked for. Returns whether there
+    /// is a mapping.
     ///
     /// Calls `iomap_begin` directly for a file system that has nothing to do at the end of a
     /// mapping. Fails with the error of the file system, such as `EAGAIN` if it would have to block
     /// for a [`BeginFlags::NOWAIT`] request; there is no mapping then.
     #[doc(alias = "iomap_iter")]
-    #[inline]
+    #[inline(always)]
     pub fn begin(&mut self, ctx: MaySleep) -> Result<bool> {
-        if self.asked == Asked::NotYet {
-            if let Some(began) = self.begin_directly(ctx) {
-                return began;
-            }
+        if self.asked != Asked::NotYet {
+            return Ok(self.asked != Asked::Over && self.remaining() > 0);
         }
-        self.finish_and_begin(Ok(()), ctx)
+        if let Some(ret) = self.begin_directly(ctx) {
+            return is_there(ret);
+        }
+        if self.remaining() == 0 {
+            self.asked = Asked::Over;
+            return Ok(false);
+        }
+        self.asked = Asked::ByIter;
+        is_there(self.iterate(Ok(()), ctx))
     }
 
     /// Makes the mapping a hole of no bytes, so that nobody uses it and no `iomap_end` is called for
@@ -287,7 +310,8 @@ impl Iter<'_> {
         map.length = 0;
     }
 
-    /// Ends the current mapping and asks for the one at the current position (`iomap_iter()`).
+    /// Ends the current mapping and asks for the one at the current position (`iomap_iter()`), if
+    /// there was one so far.
     ///
     /// `status` is the result of the work on the current mapping; the file system's `iomap_end`
     /// gets the number of bytes that the position has moved. Returns `false` at the end of the
@@ -298,9 +322,11 @@ impl Iter<'_> {
     #[inline]
     pub fn next(&mut self, status: Result, ctx: MaySleep) -> Result<bool> {
         match self.asked {
-            Asked::ByIter => self.iterate(status, ctx),
+            Asked::ByIter => is_there(self.iterate(status, ctx)),
             Asked::Directly if status.is_ok() && self.remaining() == 0 => Ok(false),
-            Asked::NotYet | Asked::Directly | Asked::Over => self.finish_and_begin(status, ctx),
+            Asked::NotYet | Asked::Directly | Asked::Over => {
+                is_there(self.finish_and_begin(status, ctx))
+            }
         }
     }
 
@@ -317,25 +343,20 @@ impl Iter<'_> {
         }
     }
 
-    /// Calls `iomap_iter()`, or does what that would do where [`Iter::begin`] did.
+    /// Calls `iomap_iter()`, or does what that would do where [`Iter::begin`] did. Returns what
+    /// that returns.
     #[doc(alias = "iomap_iter")]
-    fn finish_and_begin(&mut self, status: Result, ctx: MaySleep) -> Result<bool> {
-        if self.asked == Asked::NotYet {
-            self.asked = match self.remaining() {
-                0 => Asked::Over,
-                _ => Asked::ByIter,
-            };
-        }
-        if self.asked == Asked::Over {
-            return status.map(|()| false);
+    fn finish_and_begin(&mut self, status: Result, ctx: MaySleep) -> c_int {
+        if let Asked::NotYet | Asked::Over = self.asked {
+            return errno(status);
         }
         let iter = self.fields();
         let has_moved = iter.pos != iter.iter_start_pos && iter.len > 0;
         if self.asked == Asked::Directly && has_moved && status.is_ok() {
             // SAFETY: The iterator is valid, and nobody uses the mapping any more.
             unsafe { reset_mapping(self.as_raw()) };
-            if let Some(began) = self.begin_directly(ctx) {
-                return began;
+            if let Some(ret) = self.begin_directly(ctx) {
+                return ret;
             }
         }
         self.iterate(status, ctx)
@@ -344,18 +365,14 @@ impl Iter<'_> {
     /// Calls `iomap_iter()`.
     #[doc(alias = "iomap_iter")]
     #[inline(always)]
-    fn iterate(&mut self, status: Result, _ctx: MaySleep) -> Result<bool> {
-        self.fields_mut().status = match status {
-            Ok(()) => 0,
-            Err(error) => error.to_errno(),
-        };
+    fn iterate(&mut self, status: Result, _ctx: MaySleep) -> c_int {
+        self.fields_mut().status = errno(status);
         // SAFETY: The iterator and the callbacks are valid, and the context may sleep.
         let ret = unsafe { bindings::iomap_iter(self.as_raw(), self.ops) };
         if ret <= 0 {
             self.stop();
         }
-        to_result(ret)?;
-        Ok(ret > 0)
+        ret
     }
 
     /// Moves the position forward by `bytes` (`iomap_iter_advance()`).

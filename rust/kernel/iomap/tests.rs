@@ -646,6 +646,18 @@ mod cases {
         })?;
         fs.stale_source = false;
 
+        Iter::over(ops(&mut fs), BeginFlags::DIRECT, |iter| {
+            let mut found = iter.begin(ctx())?;
+            while found {
+                assert!(iter.begin(ctx())?);
+                let status = iter.advance(iter.length());
+                found = iter.next(status, ctx())?;
+            }
+            assert_eq!(iter.remaining(), 0);
+            assert!(!iter.begin(ctx())?);
+            Ok::<(), Error>(())
+        })?;
+
         let (own, other) = Iter::over(ops(&mut fs), BeginFlags::DIRECT, |iter| {
             assert!(iter.begin(ctx())?);
             let Mapping::Mapped(extent) = iter.mapping() else {
