@@ -149,7 +149,7 @@ fn admit(dio: &mut Dio, work: &mut CompWork, iocb: &Iocb, len: usize, ctx: MaySl
 /// A write that must not block fails with `EAGAIN` if this would block. Other writes fail with
 /// `ENOTBLK`, so that the caller writes through the page cache. An atomic write cannot do that, so
 /// it fails with `EAGAIN`.
-#[cold]
+#[inline(always)]
 fn stale_pages(error: Error, write: bool, iocb: &Iocb, len: usize) -> Error {
     if !write || error == EAGAIN {
         return error;

@@ -105,7 +105,10 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     #[doc(alias("filemap_range_has_page", "nrpages"))]
     #[inline]
     pub fn has_cached_pages(&self, len: usize) -> bool {
-        self.has_any_cached_page() && self.has_page_among(len)
+        // By value, so that nobody takes the address of the one that is ours.
+        // INVARIANT: As `self`.
+        let this = Self { ..*self };
+        self.has_any_cached_page() && this.has_page_among(len)
     }
 
     /// Whether the file has any page in the page cache (`nrpages`).
@@ -121,7 +124,7 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
 
     /// As [`Kiocb::has_cached_pages`], of a file with cached pages.
     #[cold]
-    fn has_page_among(&self, len: usize) -> bool {
+    fn has_page_among(self, len: usize) -> bool {
         // SAFETY: The kiocb and the mapping of its file are valid.
         unsafe {
             let mapping = (*(*self.as_raw()).ki_filp).f_mapping;

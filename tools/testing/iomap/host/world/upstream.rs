@@ -273,8 +273,9 @@ pub(crate) mod sync {
 }
 
 pub struct Kiocb<'a, T> {
-    inner: NonNull<bindings::kiocb>,
-    _data: PhantomData<&'a T>,
+    // Not private: a module below it in the kernel is elsewhere here.
+    pub(crate) inner: NonNull<bindings::kiocb>,
+    pub(crate) _data: PhantomData<&'a T>,
 }
 
 impl<T: ForeignOwnable> Kiocb<'_, T> {
