@@ -226,13 +226,6 @@ impl Bio {
         self.fields().bi_iter.bi_sector = sector;
     }
 
-    /// Sets the I/O priority (`bi_ioprio`), normally that of the kiocb.
-    #[doc(alias = "bi_ioprio")]
-    #[inline]
-    pub(crate) fn set_ioprio(&mut self, ioprio: u16) {
-        self.fields().bi_ioprio = ioprio;
-    }
-
     /// Sets the lifetime hint (`bi_write_hint`) to that of the file (`fcntl(F_SET_RW_HINT)`).
     #[doc(alias = "bi_write_hint")]
     #[inline]
@@ -708,6 +701,13 @@ impl Filled {
         }
         bio.bi_iter.bi_idx = bio.bi_vcnt.into();
         Ok(self)
+    }
+
+    /// Sets the I/O priority (`bi_ioprio`), normally that of the kiocb.
+    #[doc(alias = "bi_ioprio")]
+    #[inline]
+    pub(crate) fn set_ioprio(&mut self, ioprio: u16) {
+        self.fields().bi_ioprio = ioprio;
     }
 
     /// The size of the transfer in bytes (`bi_size`).

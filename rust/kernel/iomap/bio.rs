@@ -165,6 +165,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
     #[inline]
     pub fn submit_next(&mut self) -> Result {
         let mut bio = self.fill()?;
+        bio.set_ioprio(self.request.iocb().ioprio());
         let bytes = bio.size();
         if self.flags.has(OpFlags::ATOMIC) && u64::from(bytes) != self.span.len() {
             // The file system promised that one bio can take this much.
@@ -209,7 +210,6 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         let buffers = self.request.buffers();
         // Of the memory as well.
         let write = span.place().is_write();
-        let ioprio = self.request.iocb().ioprio();
         let mut max = left;
         if span.flags().has(MapFlags::INTEGRITY) {
             // Also without bounce buffers its integrity data has to fit one buffer.
@@ -228,7 +228,6 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             bio.set_crypt_ctx(inode, pos, ctx);
             bio.set_sector(span.sector(pos));
             bio.set_write_hint(inode);
-            bio.set_ioprio(ioprio);
             match buffers {
                 Buffers::ZeroCopy(_) => bio.pin(memory, span.bdev(), span.alignment()),
                 Buffers::Bounced(_) => bio.bounce(memory, span.max_bio_bytes(), span.alignment()),

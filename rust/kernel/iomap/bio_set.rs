@@ -225,7 +225,6 @@ impl<T: Operations> BioSet<T> {
             return Err((iocb, EAGAIN));
         };
         bio.set_sector(span.sector(place.pos()));
-        bio.set_ioprio(iocb.ioprio());
         if !SIMPLE {
             bio.set_write_hint(place.inode());
             bio.set_crypt_ctx(place.inode(), place.pos(), ctx);
@@ -242,10 +241,11 @@ impl<T: Operations> BioSet<T> {
             // All of it or nothing, so no larger alignment matters.
             bio.pin(memory, span.bdev(), span.bdev().logical_block_size())
         };
-        let bio = match filled {
+        let mut bio = match filled {
             Ok(bio) => bio,
             Err(error) => return Err((iocb, error)),
         };
+        bio.set_ioprio(iocb.ioprio());
         // One with a bounce buffer has it all.
         if !BOUNCED && u64::from(bio.size()) != place.remaining() {
             // SAFETY: The iterator was advanced by so much just now.
