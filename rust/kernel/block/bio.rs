@@ -97,18 +97,6 @@ impl Pages {
     }
 }
 
-/// The memory that a bio transfers to or from. It determines how the bio is filled, and what its
-/// end releases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Buffers {
-    /// The caller's memory itself. User pages are pinned, so that they stay in place while the
-    /// device accesses them; the caller keeps kernel pages in place itself.
-    ZeroCopy(Pages),
-    /// Bounce buffers: copies of the caller's memory, or room for data that is copied to it later.
-    #[doc(alias = "IOMAP_DIO_BOUNCE")]
-    Bounced(Pages),
-}
-
 /// The operation of a transfer (`enum req_op`).
 #[doc(alias = "req_op")]
 #[inline]

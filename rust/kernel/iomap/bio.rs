@@ -70,7 +70,6 @@ use crate::{
         result,
         submit,
         Bio,
-        Buffers,
         Filled,
         OpFlags,
         Pages,
@@ -179,7 +178,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         }
         if self.span.place().is_write() {
             bio.account_write();
-        } else if self.request.buffers() == Buffers::ZeroCopy(Pages::Dirtied) {
+        } else if !self.request.is_bounced() && self.request.pages() == Pages::Dirtied {
             bio.set_pages_dirty(self.ctx);
         }
         let pos = self.pos;
@@ -207,7 +206,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             ..
         } = *self;
         let ops = self.request.iocb().ops;
-        let buffers = self.request.buffers();
+        let bounced = self.request.is_bounced();
         // Of the memory as well.
         let write = span.place().is_write();
         let mut max = left;
@@ -218,9 +217,10 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             }
         }
         self.request.memory.cut(max as u64, |memory| {
-            let vecs = match buffers {
-                Buffers::ZeroCopy(_) => memory.vecs_to_alloc(MAX_VECS),
-                Buffers::Bounced(_) => memory.bounce_vecs(),
+            let vecs = if bounced {
+                memory.bounce_vecs()
+            } else {
+                memory.vecs_to_alloc(MAX_VECS)
             };
             let opf = flags.into_raw() | op(write);
             let mut bio = alloc(ops, span, vecs, opf, ctx)?;
@@ -228,9 +228,10 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             bio.set_crypt_ctx(inode, pos, ctx);
             bio.set_sector(span.sector(pos));
             bio.set_write_hint(inode);
-            match buffers {
-                Buffers::ZeroCopy(_) => bio.pin(memory, span.bdev(), span.alignment()),
-                Buffers::Bounced(_) => bio.bounce(memory, span.max_bio_bytes(), span.alignment()),
+            if bounced {
+                bio.bounce(memory, span.max_bio_bytes(), span.alignment())
+            } else {
+                bio.pin(memory, span.bdev(), span.alignment())
             }
         })
     }
@@ -373,13 +374,12 @@ unsafe fn end<T: Operations>(
             bio_ref.record_error(error);
         }
         free_integrity(bio);
-        match bio_ref.buffers() {
-            Buffers::ZeroCopy(pages) => put_with_pages(bio, pages),
-            Buffers::Bounced(pages) => {
-                let dirty = pages == Pages::Dirtied;
-                bindings::bio_iov_iter_unbounce(bio, bio_ref.has_failed(), dirty);
-                bindings::bio_put(bio);
-            }
+        if bio_ref.is_bounced() {
+            let dirty = bio_ref.pages() == Pages::Dirtied;
+            bindings::bio_iov_iter_unbounce(bio, bio_ref.has_failed(), dirty);
+            bindings::bio_put(bio);
+        } else {
+            put_with_pages(bio, bio_ref.pages());
         }
         bio_ref
     };

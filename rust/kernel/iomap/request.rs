@@ -101,7 +101,6 @@ use crate::{
     bindings,
     block::bio::{
         self,
-        Buffers,
         Pages, //
     },
     error::to_result,
@@ -305,8 +304,8 @@ struct Counted<T: Operations> {
     head: UnsafeCell<Head<T>>,
     /// References, the first error and the task that waits.
     protocol: Protocol,
-    /// How the bios are filled.
-    buffers: Buffers,
+    /// The bios have bounce buffers.
+    bounced: bool,
     /// Whether a worker for ioends ended the last bio. Written by the holder of the last reference.
     // ORDERING: None needed: handing the request over publishes it.
     at_ioend: Atomic<bool>,
@@ -334,11 +333,20 @@ impl<T: Operations> Deref for Shared<T> {
     }
 }
 
+impl<T: Operations> Shared<T> {
+    /// What happens to the caller's pages.
+    #[inline(always)]
+    fn pages(&self) -> Pages {
+        // SAFETY: By the invariants it is initialised, and nobody writes to it afterwards.
+        unsafe { (*self.head.get()).pages }
+    }
+}
+
 /// The memory of a request, which has no bio yet.
 ///
 /// # Invariants
 ///
-/// `protocol` and what comes after `buffers` are initialised, and the submission has all references.
+/// `protocol` and what comes after `bounced` are initialised, and the submission has all references.
 pub struct Prepared<T: Operations>(*mut Counted<T>);
 
 impl<T: Operations> Drop for Prepared<T> {
@@ -397,18 +405,12 @@ impl<'d, T: Operations> Submitter<'d, T> {
         bounced: bool,
     ) -> Self {
         let raw = ManuallyDrop::new(prepared).0;
-        let pages = Pages::of(&memory);
-        let buffers = if bounced {
-            Buffers::Bounced(pages)
-        } else {
-            Buffers::ZeroCopy(pages)
-        };
         // SAFETY: The memory is ours, and begins with the head.
         unsafe {
             let head = raw.cast::<Head<T>>();
-            (&raw mut (*head).pages).write(pages);
+            (&raw mut (*head).pages).write(Pages::of(&memory));
             (&raw mut (*head).left).write((iocb, dio));
-            (&raw mut (*raw).buffers).write(buffers);
+            (&raw mut (*raw).bounced).write(bounced);
         }
         // INVARIANT: No bio has a reference, and all is initialised.
         Self {
@@ -462,10 +464,16 @@ impl<'d, T: Operations> Submitter<'d, T> {
         unsafe { &mut (*self.shared.head.get()).left.1 }
     }
 
-    /// How the bios are filled.
+    /// Whether the bios have bounce buffers.
     #[inline]
-    pub(super) fn buffers(&self) -> Buffers {
-        self.shared.buffers
+    pub(super) fn is_bounced(&self) -> bool {
+        self.shared.bounced
+    }
+
+    /// What happens to the caller's pages.
+    #[inline]
+    pub(super) fn pages(&self) -> Pages {
+        self.shared.pages()
     }
 
     /// Notes that a bio of the request raises no interrupt.
@@ -672,10 +680,16 @@ impl<T: Operations> BioRef<T> {
         }
     }
 
-    /// How the bio was filled.
+    /// Whether the bio has bounce buffers.
     #[inline]
-    pub(super) fn buffers(&self) -> Buffers {
-        self.shared.buffers
+    pub(super) fn is_bounced(&self) -> bool {
+        self.shared.bounced
+    }
+
+    /// What happens to the caller's pages.
+    #[inline]
+    pub(super) fn pages(&self) -> Pages {
+        self.shared.pages()
     }
 
     /// Records that the bio has failed. The first error of a request wins.
