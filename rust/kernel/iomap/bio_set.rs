@@ -219,8 +219,15 @@ impl<T: Operations> BioSet<T> {
             GFP_KERNEL
         };
         let opf = flags.into_raw() | op(write);
-        // SAFETY: The bio set is static, and in use as its constructor requires.
-        let bio = unsafe { Bio::alloc(span.bdev(), vecs, opf, gfp, self.raw.get()) };
+        // SAFETY: The bio set is static, and in use as its constructor requires. There is room in
+        // front of a bio of this set.
+        let bio = unsafe {
+            let bio = Bio::alloc(span.bdev(), vecs, opf, gfp, self.raw.get());
+            bio.inspect(|bio| {
+                let pages = &raw mut (*FrontPad::<T>::of(bio.as_raw())).head.pages;
+                pages.write(Pages::after(write, memory));
+            })
+        };
         let Some(mut bio) = bio else {
             return Err((iocb, EAGAIN));
         };
@@ -255,10 +262,7 @@ impl<T: Operations> BioSet<T> {
         if write {
             bio.account_write();
         }
-        let pages = Pages::after(write, memory);
-        // SAFETY: There is room in front of a bio of this set.
-        unsafe { (&raw mut (*FrontPad::<T>::of(bio.as_raw())).head.pages).write(pages) };
-        // INVARIANT: Written just now.
+        // INVARIANT: What becomes of the pages was written above.
         Ok(Unsubmitted {
             bio,
             iocb,
