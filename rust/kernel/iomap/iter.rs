@@ -276,8 +276,8 @@ impl Iter<'_> {
         self.asked != Asked::Directly && self.fields().iomap.length != 0
     }
 
-    /// Asks for the first mapping (`iomap_iter()`), unless that was asked for. Returns whether there
-    /// is a mapping.
+    /// Asks for the first mapping (`iomap_iter()`), unless it was asked for already. Returns whether
+    /// there is a mapping.
     ///
     /// Calls `iomap_begin` directly for a file system that has nothing to do at the end of a
     /// mapping. Fails with the error of the file system, such as `EAGAIN` if it would have to block

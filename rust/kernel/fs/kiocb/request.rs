@@ -105,7 +105,7 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     #[doc(alias("filemap_range_has_page", "nrpages"))]
     #[inline]
     pub fn has_cached_pages(&self, len: usize) -> bool {
-        // By value, so that nobody takes the address of the one that is ours.
+        // By value: for a reference each request would write this to the stack.
         // INVARIANT: As `self`.
         let this = Self { ..*self };
         self.has_any_cached_page() && this.has_page_among(len)
