@@ -46,10 +46,9 @@ pub(super) fn walk(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MayS
 /// iterator on.
 #[inline(always)]
 fn one_mapping(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep) -> Result {
-    let write = bios.dio().is_write();
     let extent = match iter.mapping() {
         Mapping::Mapped(extent) => Some((extent, false)),
-        Mapping::Unwritten(extent) if write => Some((extent, true)),
+        Mapping::Unwritten(extent) if bios.dio().is_write() => Some((extent, true)),
         Mapping::Delalloc => {
             // After the writeback of the page cache, a page was dirtied through mmap(), and the
             // file system reserved space for it. Direct I/O does not lock out page faults.
@@ -60,7 +59,7 @@ fn one_mapping(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep
     };
     let took = match extent {
         Some((extent, unwritten)) => blocks(bios, iter, extent, unwritten, ctx)?,
-        None => bios.copy(|memory| without_bios(memory, iter, write, ctx))?,
+        None => bios.copy(|memory| without_bios(memory, iter, ctx))?,
     };
     // OVERFLOW: No request is larger than `isize::MAX`.
     let dio = bios.dio_mut();
@@ -72,14 +71,11 @@ fn one_mapping(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep
 /// Transfers the range of a mapping without blocks, or of unwritten ones for a read. Returns the
 /// number of bytes.
 #[inline(never)]
-fn without_bios(
-    memory: &mut IovIter<'_>,
-    place: &Place,
-    write: bool,
-    ctx: MaySleep,
-) -> Result<usize> {
+fn without_bios(memory: &mut IovIter<'_>, place: &Place, ctx: MaySleep) -> Result<usize> {
     let copied = match place.mapping() {
-        Mapping::Hole | Mapping::Unwritten(_) if !write => memory.zero(place.length(), ctx),
+        Mapping::Hole | Mapping::Unwritten(_) if !place.is_write() => {
+            memory.zero(place.length(), ctx)
+        }
         Mapping::Inline(inline) => inline.copy(memory, ctx).or_else(|_| unexpected())?,
         // A file system maps space for a write before it returns.
         Mapping::Hole

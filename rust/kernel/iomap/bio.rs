@@ -178,7 +178,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         }
         if self.span.place().is_write() {
             bio.account_write();
-        } else if !self.request.is_bounced() && self.request.pages() == Pages::Dirtied {
+        } else if !self.request.shared.bounced && self.request.shared.pages() == Pages::Dirtied {
             bio.set_pages_dirty(self.ctx);
         }
         let pos = self.pos;
@@ -206,7 +206,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             ..
         } = *self;
         let ops = self.request.iocb().ops;
-        let bounced = self.request.is_bounced();
+        let bounced = self.request.shared.bounced;
         // Of the memory as well.
         let write = span.place().is_write();
         let mut max = left;
@@ -374,12 +374,12 @@ unsafe fn end<T: Operations>(
             bio_ref.record_error(error);
         }
         free_integrity(bio);
-        if bio_ref.is_bounced() {
-            let dirty = bio_ref.pages() == Pages::Dirtied;
+        if bio_ref.shared.bounced {
+            let dirty = bio_ref.shared.pages() == Pages::Dirtied;
             bindings::bio_iov_iter_unbounce(bio, bio_ref.has_failed(), dirty);
             bindings::bio_put(bio);
         } else {
-            put_with_pages(bio, bio_ref.pages());
+            put_with_pages(bio, bio_ref.shared.pages());
         }
         bio_ref
     };

@@ -299,13 +299,13 @@ impl<T: Operations> FrontPad<T> {
 
 /// The memory of a counted request.
 #[repr(C)]
-struct Counted<T: Operations> {
+pub(super) struct Counted<T: Operations> {
     /// The submission writes to it, then the owner of the request.
     head: UnsafeCell<Head<T>>,
     /// References, the first error and the task that waits.
     protocol: Protocol,
     /// The bios have bounce buffers.
-    bounced: bool,
+    pub(super) bounced: bool,
     /// Whether a worker for ioends ended the last bio. Written by the holder of the last reference.
     // ORDERING: None needed: handing the request over publishes it.
     at_ioend: Atomic<bool>,
@@ -321,7 +321,7 @@ struct Counted<T: Operations> {
 /// # Invariants
 ///
 /// The request is there as long as this is used, and all is initialised but `work` and `home`.
-struct Shared<T: Operations>(*mut Counted<T>);
+pub(super) struct Shared<T: Operations>(*mut Counted<T>);
 
 impl<T: Operations> Deref for Shared<T> {
     type Target = Counted<T>;
@@ -336,7 +336,7 @@ impl<T: Operations> Deref for Shared<T> {
 impl<T: Operations> Shared<T> {
     /// What happens to the caller's pages.
     #[inline(always)]
-    fn pages(&self) -> Pages {
+    pub(super) fn pages(&self) -> Pages {
         // SAFETY: By the invariants it is initialised, and nobody writes to it afterwards.
         unsafe { (*self.head.get()).pages }
     }
@@ -389,7 +389,7 @@ pub struct Submitter<'d, T: Operations> {
     /// What is transferred to or from.
     pub(super) memory: IovIter<'d>,
     /// The request.
-    shared: Shared<T>,
+    pub(super) shared: Shared<T>,
     armed: Armed,
 }
 
@@ -462,18 +462,6 @@ impl<'d, T: Operations> Submitter<'d, T> {
     pub fn dio_mut(&mut self) -> &mut T {
         // SAFETY: As above.
         unsafe { &mut (*self.shared.head.get()).left.1 }
-    }
-
-    /// Whether the bios have bounce buffers.
-    #[inline]
-    pub(super) fn is_bounced(&self) -> bool {
-        self.shared.bounced
-    }
-
-    /// What happens to the caller's pages.
-    #[inline]
-    pub(super) fn pages(&self) -> Pages {
-        self.shared.pages()
     }
 
     /// Notes that a bio of the request raises no interrupt.
@@ -653,7 +641,7 @@ pub(super) unsafe fn wake(task: *mut c_void, hand_back: impl FnOnce()) {
 /// Owns a reference.
 #[must_use = "a request is never completed while one of its bios is in flight"]
 pub(super) struct BioRef<T: Operations> {
-    shared: Shared<T>,
+    pub(super) shared: Shared<T>,
 }
 
 // SAFETY: The reference count is atomic, and what a `BioRef` shows of the request is `Sync`.
@@ -678,18 +666,6 @@ impl<T: Operations> BioRef<T> {
         Self {
             shared: Shared(raw.cast()),
         }
-    }
-
-    /// Whether the bio has bounce buffers.
-    #[inline]
-    pub(super) fn is_bounced(&self) -> bool {
-        self.shared.bounced
-    }
-
-    /// What happens to the caller's pages.
-    #[inline]
-    pub(super) fn pages(&self) -> Pages {
-        self.shared.pages()
     }
 
     /// Records that the bio has failed. The first error of a request wins.
