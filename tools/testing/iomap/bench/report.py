@@ -4,6 +4,7 @@
 import argparse
 import hashlib
 import json
+import math
 import os
 import re
 import sys
@@ -157,6 +158,12 @@ def pyplot() -> Any:
     return plt
 
 
+def strokes(ax: Any, ends: Iterable[tuple[float, float, float]], **style: Any) -> None:
+    """Horizontal strokes, each at y from left to right, as one line with gaps."""
+    points = [point for y, left, right in ends for point in ((left, y), (right, y), (math.nan, y))]
+    ax.plot(*zip(*points, strict=True), solid_capstyle="butt", **style)
+
+
 def draw_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float, float, bool]], note: str,
                title: str, subtitle: str, label: str, legend: Sequence[tuple[str, str, str, str]] = ()) -> Any:
     """Rust/C: axes for each file system, a line for each workload, a mark for each size.
@@ -171,6 +178,12 @@ def draw_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float,
              if any((kind, engine) == line[:2] for line in have)]
     figure, (axes,) = pyplot().subplots(1, len(systems), sharey=True, squeeze=False, layout="constrained",
                                         figsize=(3.4 + 3.2 * len(systems), 1.7 + 0.25 * len(lines)))
+
+    def height(row: bench_rows.Row) -> float:
+        """Sizes of one line stand below each other, the smallest on top."""
+        mine = [size for size in bench_rows.SIZES if (row.kind, row.engine, size) in have]
+        return lines.index((row.kind, row.engine)) + (mine.index(row.bs) - (len(mine) - 1) / 2) * 0.7 / len(mine)
+
     mean = geometric_mean(ratio for _, ratio, _, _ in spans)
     figure.suptitle(f"{title}\n{subtitle} Geometric mean {mean:.3f}.", fontsize=10)
     figure.supxlabel(note, x=0.99, ha="right", fontsize=6.5, color="#777777")
@@ -182,15 +195,16 @@ def draw_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float,
         ax.set_yticks(range(len(lines)), [f"{bench_rows.KINDS[kind]}, {bench_rows.ENGINES[engine][0]}"
                                           for kind, engine in lines], fontsize=7)
         ax.axvline(1, color=BLACK, lw=1, zorder=1)
-        ax.grid(color="#dddddd", lw=0.6, zorder=0)
-    for e, (left, ratio, right, filled) in zip(entries, spans, strict=True):
-        row = e["row"]
-        ax, (colour, marker) = axes[systems.index(row.fs)], SIZE_STYLE[row.bs]
-        # Sizes of one line stand below each other, the smallest on top.
-        mine = [size for size in bench_rows.SIZES if (row.kind, row.engine, size) in have]
-        y = lines.index((row.kind, row.engine)) + (mine.index(row.bs) - (len(mine) - 1) / 2) * 0.7 / len(mine)
-        ax.plot([left, right], [y, y], color=colour, lw=1.4, zorder=2, solid_capstyle="butt")
-        ax.plot(ratio, y, marker, color=colour, ms=4.2, zorder=3, mew=1, mfc=colour if filled else "white")
+        strokes(ax, [(i, low, high) for i in range(len(lines))], color="#dddddd", lw=0.6, zorder=0)
+        # All of a size at once, and not clipped, which keeps the file small.
+        for bs, (colour, marker) in SIZE_STYLE.items():
+            placed = [(height(e["row"]), *ends) for e, ends in zip(entries, spans, strict=True)
+                      if (e["row"].fs, e["row"].bs) == (fs, bs)]
+            if placed:
+                heights, _, ratios, _, filled = zip(*placed, strict=True)
+                strokes(ax, [(y, left, right) for y, left, _, right, _ in placed], color=colour, lw=1.4, zorder=2)
+                ax.scatter(ratios, heights, 18, [colour if full else "white" for full in filled], marker,
+                           edgecolors=colour, zorder=3, clip_on=False)
     marks = [*((*style, style[0], size) for size, style in SIZE_STYLE.items() if any(size == bs for *_, bs in have)),
              *legend]
     figure.legend(handles=[Line2D([], [], color=colour, marker=marker, mfc=fill, ls="", ms=5, label=text)
