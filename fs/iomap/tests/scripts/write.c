@@ -150,6 +150,10 @@ const struct script write_scripts[] = {
 	{ .name = "D87 a write to unwritten blocks is not polled", WRITES(4096, 4096), .async = 1,
 	  POLLED, MAP(.type = MAP_UNWRITTEN), NEVER("POLLED"),
 	  SHOWS("bio0 write", "opf=SYNC|IDLE vecs", "ki_pos=0 ki_flags=60000 private=none") },
+	/* Counted, though one bio takes all of it. */
+	{ .name = "D87 nor is one whose caller takes a part", WRITES(4096, 4096), .async = 1,
+	  .dio_flags = IOMAP_DIO_PARTIAL, POLLED, MAP(.type = MAP_UNWRITTEN), NEVER("POLLED"),
+	  SHOWS("bio0 write", "opf=SYNC|IDLE vecs", "ki_pos=0 ki_flags=60000 private=none") },
 	{ .name = "D87 a write to shared blocks is not polled", WRITES(4096, 4096), .async = 1,
 	  POLLED, MAP(.flags = IOMAP_F_SHARED), NEVER("POLLED"),
 	  SHOWS("bio0 write", "opf=SYNC|IDLE vecs", "ki_pos=0 ki_flags=60000 private=none") },
