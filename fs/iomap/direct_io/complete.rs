@@ -334,7 +334,9 @@ fn end(
     };
 
     if let Some(ctx) = ctx {
-        if error != 0 && decide::is_reported(error, EAGAIN.to_errno(), ENOTBLK.to_errno()) {
+        // These only ask the caller to try again in another way.
+        let again = result == Err(EAGAIN) || result == Err(ENOTBLK);
+        if error != 0 && !again {
             let inode = iocb.inode();
             inode.report_io_error(write, pos, size as u64, error, ctx);
         }

@@ -142,14 +142,6 @@ pub(crate) fn zeroes_tail(
     write && (zero_around || end >= i_size())
 }
 
-/// Whether a request that ended with `errno` is reported as failed I/O.
-///
-/// `EAGAIN` and `ENOTBLK` only ask the caller to try again in another way.
-#[inline]
-pub(crate) fn is_reported(errno: i32, again: i32, not_block: i32) -> bool {
-    errno != 0 && errno != again && errno != not_block
-}
-
 /// The work that comes up when the last bio of an asynchronous request has ended.
 ///
 /// A write has to drop pages that were cached meanwhile, which may block. `cached_pages` is called

@@ -261,13 +261,6 @@ proptest! {
         }
     }
 
-    // D129
-    #[test]
-    fn reports(errno in prop_oneof![Just(0), Just(-11), Just(-15), -40..=0i32, any::<i32>()]) {
-        let expected = ![0, -11, -15].contains(&errno);
-        prop_assert_eq!(decide::is_reported(errno, -11, -15), expected);
-    }
-
     // D118 to D121, with the flags of C, for a request without completion work.
     #[test]
     fn work_that_comes_up_at_the_end(write: bool, failed: bool, nrpages in 0..3u32) {
