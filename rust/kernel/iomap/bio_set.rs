@@ -26,7 +26,7 @@ use super::{
     bio::done,
     handover::{
         sleep_until,
-        AtHandshake,
+        AtEnd,
         Handshake, //
     },
     iter::Whole,
@@ -603,9 +603,9 @@ unsafe fn end_handshake<T: Operations>(bio: *mut bindings::bio, home: Home) -> O
     // request back; the task until then.
     unsafe {
         match (*pad).handshake.end() {
-            AtHandshake::Request => return Some(Unique::in_front_of(bio, home)),
-            AtHandshake::Nothing => {}
-            AtHandshake::Awaited(task) => wake(task, move || (*pad).handshake.hand_back()),
+            AtEnd::Request => return Some(Unique::in_front_of(bio, home)),
+            AtEnd::Nothing => {}
+            AtEnd::Awaited(task) => wake(task, move || (*pad).handshake.hand_back()),
         }
     }
     None

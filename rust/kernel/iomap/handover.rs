@@ -97,6 +97,17 @@ use core::{
 /// operation, not two. Until then the count cannot reach zero, whichever bios have ended.
 const BIAS: i32 = 1 << 30;
 
+/// What a bio that has ended has of the request ([`Protocol::finish`], [`Handshake::end`]).
+#[must_use]
+pub(super) enum AtEnd {
+    /// Nothing: another bio, or the submission, will own the request.
+    Nothing,
+    /// The request, which the submission has left.
+    Request,
+    /// The request, to hand it to this task: `hand_back()` comes next.
+    Awaited(*mut c_void),
+}
+
 /// The state of a request of several bios, as part of its memory.
 ///
 /// Whoever calls a method holds a reference, owns the request, or waits for it. A method that gives
@@ -110,28 +121,6 @@ pub(super) struct Protocol {
     error: Atomic<i32>,
     /// The task that waits for the request, or NULL. `seal` sets it, `hand_back` clears it.
     waiter: Atomic<*mut c_void>,
-}
-
-/// The outcome of [`Protocol::seal`] for the submission.
-#[must_use]
-pub(super) enum AtSeal {
-    /// All bios have ended: the submission owns the request.
-    Request,
-    /// The last bio will own the request, which may be gone by now.
-    Nothing,
-    /// The last bio will hand the request back to the task that waits for it.
-    Waiting,
-}
-
-/// The outcome of [`Protocol::finish`] for a bio.
-#[must_use]
-pub(super) enum AtEnd {
-    /// There are other references.
-    Nothing,
-    /// The bio owns the request, which was sealed and has no waiter.
-    Request,
-    /// The bio has to hand the request to this task: [`Protocol::hand_back`] comes next.
-    Awaited(*mut c_void),
 }
 
 impl Protocol {
@@ -175,17 +164,14 @@ impl Protocol {
         self.refs.fetch_sub(count, Full) == count
     }
 
-    /// Ends the submission: drops its references, less `bio_refs` that it gave to bios.
+    /// Ends the submission: drops its references, less `bio_refs` that it gave to bios. Returns
+    /// whether it owns the request, as all bios have ended; otherwise the last one will.
     ///
     /// The submission has written everything that the completion needs before. With a `waiter` the
     /// last bio hands the request back to the task that it names; `waiter` is called only if bios
-    /// are in flight.
+    /// are in flight. Without one the request may be gone by now.
     #[inline]
-    pub(super) fn seal(
-        &self,
-        bio_refs: i32,
-        waiter: Option<impl FnOnce() -> *mut c_void>,
-    ) -> AtSeal {
+    pub(super) fn seal(&self, bio_refs: i32, waiter: Option<impl FnOnce() -> *mut c_void>) -> bool {
         // OVERFLOW: The memory for so many bios does not exist.
         let ours = BIAS.wrapping_sub(bio_refs);
 
@@ -193,21 +179,14 @@ impl Protocol {
         // ORDERING: Pairs with the full ordering in `put` of each bio: if their references are all
         // gone, everything that was done under them is visible.
         if self.refs.load(Acquire) == ours {
-            return AtSeal::Request;
+            return true;
         }
 
-        let waits = waiter.is_some();
         if let Some(waiter) = waiter {
             // ORDERING: Dropping our references publishes it.
             self.waiter.store(waiter(), Relaxed);
         }
-        if self.put(ours) {
-            AtSeal::Request
-        } else if waits {
-            AtSeal::Waiting
-        } else {
-            AtSeal::Nothing
-        }
+        self.put(ours)
     }
 
     /// Drops the reference of a bio that has ended.
@@ -259,17 +238,6 @@ const LEFT: *mut c_void = ptr::null_mut();
 #[repr(transparent)]
 pub(super) struct Handshake(Atomic<*mut c_void>);
 
-/// The outcome of [`Handshake::end`] for the bio.
-#[must_use]
-pub(super) enum AtHandshake {
-    /// The bio owns the request.
-    Request,
-    /// The submission will find that the bio has ended, and own the request.
-    Nothing,
-    /// The bio has to hand the request to this task: [`Handshake::hand_back`] comes next.
-    Awaited(*mut c_void),
-}
-
 impl Handshake {
     /// The state of a request that is being submitted.
     #[inline]
@@ -307,21 +275,21 @@ impl Handshake {
 
     /// Ends the bio, and says who owns the request.
     #[inline]
-    pub(super) fn end(&self) -> AtHandshake {
+    pub(super) fn end(&self) -> AtEnd {
         // ORDERING: Pairs with the full ordering in `submitted`.
         let mut state = self.0.load(Acquire);
         if state == SUBMITTING {
             // ORDERING: Full: what was done with the bio is visible to the submission.
             if self.0.cmpxchg(SUBMITTING, ENDED, Full).is_ok() {
-                return AtHandshake::Nothing;
+                return AtEnd::Nothing;
             }
             // ORDERING: As above. Nobody changes it any more.
             state = self.0.load(Acquire);
         }
         if state == LEFT {
-            AtHandshake::Request
+            AtEnd::Request
         } else {
-            AtHandshake::Awaited(state)
+            AtEnd::Awaited(state)
         }
     }
 

@@ -82,7 +82,6 @@ use super::{
         hand_back_to,
         sleep_until,
         AtEnd,
-        AtSeal,
         Handshake,
         Protocol,
         Sleeper,
@@ -507,9 +506,9 @@ impl<'d, T: Operations> Submitter<'d, T> {
             return Ok(self.wait(ctx));
         }
         match self.hand_over(None::<fn() -> *mut c_void>) {
-            (_, AtSeal::Nothing | AtSeal::Waiting) => Err(Queued::new()),
             // INVARIANT: Only our references were left, and the request was sealed.
-            (shared, AtSeal::Request) => Ok(Unique::counted(shared)),
+            (shared, true) => Ok(Unique::counted(shared)),
+            (_, false) => Err(Queued::new()),
         }
     }
 
@@ -521,8 +520,8 @@ impl<'d, T: Operations> Submitter<'d, T> {
     pub fn wait(self, ctx: MaySleep) -> Unique<T> {
         let polled = self.shared.polled.get().then_some(self.iocb().as_raw());
         let task = || crate::task::Task::current_raw().cast::<c_void>();
-        let (shared, at_seal) = self.hand_over(Some(task));
-        if !matches!(at_seal, AtSeal::Request) {
+        let (shared, is_ours) = self.hand_over(Some(task));
+        if !is_ours {
             // SAFETY: The last bio leaves the request to us, so it is valid, and its kiocb.
             unsafe { sleep(&shared.protocol, polled, ctx) };
         }
@@ -530,14 +529,15 @@ impl<'d, T: Operations> Submitter<'d, T> {
         Unique::counted(shared)
     }
 
-    /// Seals the request and drops the references of the submission.
+    /// Seals the request and drops the references of the submission. Returns whether it owns the
+    /// request then.
     #[inline(always)]
-    fn hand_over(self, waiter: Option<impl FnOnce() -> *mut c_void>) -> (Shared<T>, AtSeal) {
+    fn hand_over(self, waiter: Option<impl FnOnce() -> *mut c_void>) -> (Shared<T>, bool) {
         let shared = self.shared;
         self.armed.defuse();
         // The protocol does not look at the request after it has dropped them.
-        let at_seal = shared.protocol.seal(shared.bio_refs.get(), waiter);
-        (shared, at_seal)
+        let is_ours = shared.protocol.seal(shared.bio_refs.get(), waiter);
+        (shared, is_ours)
     }
 }
 

@@ -14,8 +14,6 @@ use crate::{
         hand_back_to,
         sleep_until,
         AtEnd,
-        AtHandshake,
-        AtSeal,
         Handshake,
         Llist,
         Protocol, //
@@ -230,14 +228,12 @@ impl Request {
 
         self.sealed.access(|sealed| sealed.written = true);
         let waiter = (case.wait != Wait::No).then_some(task);
-        match self.protocol.seal(case.bios as i32, waiter) {
-            AtSeal::Request => self.complete(0),
-            AtSeal::Nothing => assert_eq!(case.wait, Wait::No, "nobody waits for it"),
-            AtSeal::Waiting => {
-                case.wait
-                    .until(&self.task, || self.protocol.is_handed_back());
-                self.complete(1);
-            }
+        if self.protocol.seal(case.bios as i32, waiter) {
+            self.complete(0);
+        } else if case.wait != Wait::No {
+            case.wait
+                .until(&self.task, || self.protocol.is_handed_back());
+            self.complete(1);
         }
 
         self.task.exit();
@@ -383,12 +379,12 @@ impl Single {
     fn end(&self) {
         self.ended.access(|ended| *ended = true);
         match self.handshake.end() {
-            AtHandshake::Request => {
+            AtEnd::Request => {
                 assert_eq!(self.wait, Wait::No, "taken from who waits");
                 self.complete();
             }
-            AtHandshake::Nothing => {}
-            AtHandshake::Awaited(waiter) => {
+            AtEnd::Nothing => {}
+            AtEnd::Awaited(waiter) => {
                 assert_eq!(waiter, task());
                 self.wait.end(&self.task, || self.handshake.hand_back());
             }
