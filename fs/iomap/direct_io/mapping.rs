@@ -32,14 +32,17 @@ use kernel::{
 /// Builds and submits the bios for each mapping of the range. The file system may have been asked
 /// for the first one already.
 pub(super) fn walk(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep) -> Result {
-    let mut found = iter.begin(ctx)?;
-    while found {
+    if !iter.begin(ctx)? {
+        return Ok(());
+    }
+    loop {
         let status = one_mapping(bios, iter, ctx);
         // Only a request of a single bio can be polled.
         bios.iocb().stop_polling();
-        found = iter.next(status, ctx)?;
+        if !iter.next(status, ctx)? {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// Transfers the range of the current mapping in the way that its type requires, and moves the

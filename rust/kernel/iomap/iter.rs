@@ -321,13 +321,13 @@ impl Iter<'_> {
     #[doc(alias = "iomap_iter")]
     #[inline]
     pub fn next(&mut self, status: Result, ctx: MaySleep) -> Result<bool> {
-        match self.asked {
-            Asked::ByIter => is_there(self.iterate(status, ctx)),
-            Asked::Directly if status.is_ok() && self.remaining() == 0 => Ok(false),
-            Asked::NotYet | Asked::Directly | Asked::Over => {
-                is_there(self.finish_and_begin(status, ctx))
-            }
+        if self.asked == Asked::ByIter {
+            return is_there(self.iterate(status, ctx));
         }
+        if self.asked == Asked::Directly && status.is_ok() && self.remaining() == 0 {
+            return Ok(false);
+        }
+        is_there(self.finish_and_begin(status, ctx))
     }
 
     /// Ends the current mapping, if there is one, after all that was left of the range was
