@@ -25,6 +25,7 @@ use super::{
 use core::mem::ManuallyDrop;
 use kernel::{
     block::bio::Pages,
+    fs::inode::Inode,
     iomap::{
         bio_set::GivenAway,
         flags::EndIoFlags,
@@ -307,8 +308,6 @@ fn end(
     }
     let (pos, size, write) = (iocb.ki_pos(), dio.size, dio.is_write());
     let sync = dio.work().has(CompWork::SYNC);
-    // A simple read does not reach the end of the file.
-    let clamped = !write && !matches!(dio.kind, Kind::SimpleRead);
     let error = match result {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
@@ -327,18 +326,18 @@ fn end(
         }
     });
     let ret = match fs_error {
-        0 if clamped => decide::clamp_read(pos, size, dio.i_size),
+        // A simple read does not reach the end of the file.
+        0 if !write && !matches!(dio.kind, Kind::SimpleRead) => {
+            decide::clamp_read(pos, size, dio.i_size)
+        }
         0 => size,
         // CAST: An errno fits.
         error => error as isize,
     };
 
     if let Some(ctx) = ctx {
-        // These only ask the caller to try again in another way.
-        let again = result == Err(EAGAIN) || result == Err(ENOTBLK);
-        if error != 0 && !again {
-            let inode = iocb.inode();
-            inode.report_io_error(write, pos, size as u64, error, ctx);
+        if error != 0 {
+            report_error(iocb.inode(), write, pos, size, error, ctx);
         }
         // Only now: a buffered read before the conversion would fill the page cache with zeroes.
         // Best effort: if the caller's memory is a mapping of the same file, its pages may be
@@ -359,6 +358,14 @@ fn end(
         error,
         sync,
         done_before: dio.done_before,
+    }
+}
+
+/// Reports an error, unless it only asks the caller to try again in another way.
+#[cold]
+fn report_error(inode: &Inode, write: bool, pos: i64, size: isize, error: c_int, ctx: MaySleep) {
+    if error != EAGAIN.to_errno() && error != ENOTBLK.to_errno() {
+        inode.report_io_error(write, pos, size as u64, error, ctx);
     }
 }
 

@@ -24,17 +24,13 @@ pub(crate) fn goes_past(pos: i64, len: u64, end: i64) -> bool {
 }
 
 /// The result of a read of `size` bytes: at most up to `i_size`, the size of the file when it
-/// began.
+/// began, which was before that.
 ///
 /// Bytes beyond that are in the caller's memory, but do not count.
 #[inline]
 pub(crate) fn clamp_read(pos: i64, size: isize, i_size: i64) -> isize {
     // CAST: `isize` is at most 64 bits wide.
-    if goes_past(pos, size as u64, i_size) {
-        i_size.wrapping_sub(pos) as isize
-    } else {
-        size
-    }
+    core::cmp::min(size as i64, i_size.wrapping_sub(pos)) as isize
 }
 
 /// What the completion of a request has to do in process context, a set (`IOMAP_DIO_COMP_WORK`).

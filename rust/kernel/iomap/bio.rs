@@ -166,7 +166,8 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         let mut bio = self.fill()?;
         bio.set_ioprio(self.request.iocb().ioprio());
         let bytes = bio.size();
-        if self.flags.has(OpFlags::ATOMIC) && u64::from(bytes) != self.span.len() {
+        let write = self.span.place().is_write();
+        if write && self.flags.has(OpFlags::ATOMIC) && u64::from(bytes) != self.span.len() {
             // The file system promised that one bio can take this much.
             crate::do_once_lite! {
                 crate::warn_on!(true);
@@ -176,7 +177,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         if self.span.flags().has(MapFlags::INTEGRITY) {
             bio.protect(self.ctx);
         }
-        if self.span.place().is_write() {
+        if write {
             bio.account_write();
         } else if !self.request.shared.bounced && self.request.shared.pages() == Pages::Dirtied {
             bio.set_pages_dirty(self.ctx);
