@@ -115,10 +115,6 @@ mod single;
 #[path = "direct_io/submit.rs"]
 mod submit;
 
-#[cfg(CONFIG_RUST_IOMAP_KUNIT_TEST)]
-#[path = "tests/decide.rs"]
-mod decide_tests;
-
 use dio::Dio;
 use submit::Call;
 

@@ -295,7 +295,7 @@ class TheList(unittest.TestCase):
 
 
 class TheHistory(unittest.TestCase):
-    TESTS = ("fs/iomap/tests/scripts/*.c", "fs/iomap/tests/decide.rs", "rust/kernel/iomap/tests.rs",
+    TESTS = ("fs/iomap/tests/scripts/*.c", "rust/kernel/iomap/tests.rs",
              "tools/testing/iomap/host/src/*.rs")
 
     def setUp(self) -> None:
