@@ -15,15 +15,15 @@ need_root "$@"
 flavour=${1:-}
 shift || :
 case $flavour in
-um-test) arch=um fragments=(base base-um filesystems kunitconfig checkers test) ;;
+um-test) arch=um fragments=(machine init base base-um filesystems kunitconfig checkers test) ;;
 # What QEMU counts the instructions of, see count.sh.
-x86-bench) arch=x86_64 fragments=(base x86 base-x86 bench) ;;
+x86-bench) arch=x86_64 fragments=(machine init base x86 base-x86 bench) ;;
 # The smallest with the KUnit suites, for mutants.sh.
-um-kunit) arch=um fragments=(kunit-um kunit kunitconfig checkers) ;;
+um-kunit) arch=um fragments=(machine init base-um kunit-um kunitconfig checkers) ;;
 # The same for QEMU, see qemu.sh.
-x86-kunit) arch=x86_64 fragments=(x86 kunit-x86 kunit kunitconfig checkers) ;;
+x86-kunit) arch=x86_64 fragments=(machine x86 kunit-x86 kunitconfig checkers) ;;
 # With a record of what the suites reach, for coverage.sh.
-um-cov) arch=um fragments=(kunit-um kunit kunitconfig checkers cov) ;;
+um-cov) arch=um fragments=(machine init base-um kunit-um kunitconfig checkers cov) ;;
 # Packages, see deb.sh.
 x86-deb) arch=x86_64 fragments=(deb) ;;
 # These are only compiled, see check.sh: Rust alone, Rust without our option, no Rust.

@@ -98,7 +98,7 @@ for ((i = 0; i < n; i++)); do
 	# KUnit runs by itself at boot.
 	args=(true) parts=checkers
 	if [ -n "$want_fs" ]; then
-		args=(python3 -B "$fstest/run.py" --bin /cache/fstest/dio_test "--kunit=$kunit" --require-switch "--shard=$i/$n" \
+		args=(python3 -B "$fstest/run.py" --bin /cache/fstest/dio_test "--kunit=$kunit" "--shard=$i/$n" \
 			"--scale=${FSTEST_SCALE:-100}" "--seed=${FSTEST_SEED:-1}" "${only_args[@]}")
 		parts+=,fstest
 	fi

@@ -67,7 +67,3 @@ class Page(unittest.TestCase):
             self.run_all(Fake(), [*deb_guest.blocks(README), "new\n"])
         with self.assertRaisesRegex(deb_guest.Failed, "0 blocks of README have 'apt-get purge'"):
             self.run_all(Fake(), [block for block in deb_guest.blocks(README) if "purge" not in block])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -27,12 +27,8 @@ ALLOWED_OWN, ALLOWED, ALLOWED_JOURNAL, ALLOWED_UNSTEADY = 0.01, 0.02, 0.03, 0.1
 # How the second figure is called, and in words.
 SECOND = {"added": "added to the raw device", "total": "in the whole kernel"}
 HEAD = """\
-# Instructions that the Rust path takes for each I/O on x86_64, a workload a line: the path's own code, and
-# what the row adds to the raw device (or its total, where the raw device takes more). Where chance
-# decides the rest, a row has its own code only; where it decides all, none. "make count" fails when own code
-# takes 1 % more, a row 2 % (3 % with a journal, 10 % if an interrupt or a worker decides how many I/Os come
-# together), each of three times that it is counted. "make count WRITE=1" writes this file; a figure that rises
-# wants its reason in the commit message.
+# Instructions of the Rust path on x86_64, a workload a line: bench/budget.py says which, and what may exceed them.
+# "make count WRITE=1" writes this file; a figure that rises wants its reason in the commit message.
 """
 
 

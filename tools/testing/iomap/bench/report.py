@@ -5,7 +5,6 @@ import argparse
 import hashlib
 import json
 import math
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -202,7 +201,8 @@ def draw_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float,
                       if (e["row"].fs, e["row"].bs) == (fs, bs)]
             if placed:
                 heights, _, ratios, _, filled = zip(*placed, strict=True)
-                strokes(ax, [(y, left, right) for y, left, _, right, _ in placed], color=colour, lw=1.4, zorder=2)
+                if any(left < right for _, left, _, right, _ in placed):
+                    strokes(ax, [(y, left, right) for y, left, _, right, _ in placed], color=colour, lw=1.4, zorder=2)
                 ax.scatter(ratios, heights, 18, [colour if full else "white" for full in filled], marker,
                            edgecolors=colour, zorder=3, clip_on=False)
     marks = [*((*style, style[0], size) for size, style in SIZE_STYLE.items() if any(size == bs for *_, bs in have)),
@@ -223,7 +223,7 @@ def picture(path: Path, alt: str, entries: list[Entry], *args: Any) -> list[str]
     except ImportError:
         print("no picture: apt-get install python3-matplotlib", file=sys.stderr)
         return []
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return [f"![{alt}]({path.name})", ""]
 
 
@@ -293,21 +293,13 @@ def latency_cells(entry: Entry) -> tuple[str, ...]:
             *(show(value) for value in cpu))
 
 
-def machine() -> dict[str, Any]:
-    info = Path("/proc/cpuinfo").read_text()
-    model = re.search(r"^model name\s*: (.*)$", info, re.M)
-    return {"cpu": model.group(1) if model else "unknown", "cores": os.cpu_count(),
-            "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-            "host_kernel": os.uname().release}
-
-
 def timed_facts(doc: Document) -> Iterator[tuple[str, str]]:
     run = doc["run"]
     rounds = [e["rounds"] for e in run["rows"]]
     count = str(max(rounds)) if min(rounds) == max(rounds) else f"{min(rounds)} to {max(rounds)}"
     yield from facts(
-        doc, f"{doc['machine']['cpu']}, {doc['machine']['cores']} cores, {doc['machine']['memory_gb']} GB",
-        f"{run['kernel']['release']} ({run['kernel']['machine']}, {run['guest']['cpus']} CPU)",
+        doc, f"{run['guest']['cpu']}, {run['guest']['cpus']} cores",
+        f"{run['kernel']['release']} ({run['kernel']['machine']})",
         f"{run['guest']['fio']}, {count} rounds in {run['settings']['budget']:g} s a row, "
         f"{int(run['seconds']) // 60}:{int(run['seconds']) % 60:02d} in all", run.get("device", ""))
 
@@ -323,7 +315,7 @@ def body_of(run: Document) -> Iterator[str]:
 
 def write(run: Document, args: argparse.Namespace, config: Path) -> None:
     """All that is made of what device.py measured."""
-    doc = {**origin(args, config), "machine": machine(), "run": run}
+    doc = {**origin(args, config), "run": run}
     entries = digest(run)
     if not entries:
         sys.exit("error: no row was measured")
@@ -336,7 +328,7 @@ def write(run: Document, args: argparse.Namespace, config: Path) -> None:
 
     shown = picture(
         args.out / "bench.svg", "IOPS of Rust relative to C for every row", entries, span,
-        f"{doc['machine']['cpu']}, Linux {run['kernel']['release']}, {doc['date'][:10]}",
+        f"{run['guest']['cpu']}, Linux {run['kernel']['release']}, {doc['date'][:10]}",
         "Direct I/O in Rust against C: IOPS ratio",
         "Right of 1.00 Rust is faster. Median of paired rounds, 95 % bootstrap interval.", "IOPS, Rust / C",
         [("#666666", "o", "white", "interval includes 1.00")])

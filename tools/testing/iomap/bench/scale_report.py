@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Makes the JSON, the report and the picture of counted cache lines.
+"""Makes the JSON and the report of counted cache lines.
 
 Puts together what scale.py did in each guest (run.json) and what the plugin of
-QEMU counted meanwhile (counts). Runs in the toolchain root, where matplotlib is.
+QEMU counted meanwhile (counts).
 """
 
 import json
@@ -25,7 +25,7 @@ from scale import KINDS as SCALE_KINDS
 from scale import PROCESSORS
 
 import report
-from report import BLACK, BLUE, ORANGE, Document
+from report import Document
 
 # By the start of the name of its function *_iomap_begin, what a struct inode is in, and who knows that.
 INODES = {"ext4": ("fs/ext4/file", "ext4_inode_info"), "xfs": ("fs/xfs/xfs_file", "xfs_inode")}
@@ -35,7 +35,6 @@ LEAST = 0.05
 # (file system, kind, each job on a file of its own, implementation, processors)
 Cell = tuple[str, str, bool, str, int]
 IMPLS = {"c": "C", "rust": "Rust"}
-MARKERS = {"raw": "x", "ext4": "o", "xfs": "s"}
 WHAT = """\
 Cache lines that move between processors, for each I/O of 4k: psync, one job on each processor, and each job in a part
 of the file for itself. A line moves when a processor reads what another has written since, or writes what others have.
@@ -192,31 +191,6 @@ def lines_table(lines: list[dict[str, Any]]) -> list[str]:
     return report.markdown_table(["line", *IMPLS.values()], [*cells, ["all others", *rest]], 1)
 
 
-def draw(cells: dict[Cell, list[float]], note: str) -> Any:
-    """Lines moved over processors, for reads and for overwrites."""
-    figure, (axes,) = report.pyplot().subplots(1, len(SCALE_KINDS), sharey=True, squeeze=False, figsize=(8.6, 4.2))
-    figure.subplots_adjust(left=0.06, right=0.98, top=0.74, bottom=0.14, wspace=0.08)
-    figure.text(0.012, 0.97, "Cache lines that move between processors", fontsize=13, fontweight="bold", va="top")
-    figure.text(0.012, 0.90, "For each I/O of 4k, by as many processors, all on one file, or (dotted) each on its own. "
-                "Counted; not time.", fontsize=9, color="#444444", va="top")
-    figure.text(0.988, 0.015, note, fontsize=6.5, color="#777777", ha="right")
-    for ax, wanted in zip(axes, SCALE_KINDS, strict=True):
-        for fs, kind, own, sides in loads(cells):
-            for impl, lines in sides.items() if kind == wanted else ():
-                colour = BLACK if fs == "raw" else ORANGE if impl == "c" else BLUE
-                ax.plot(lines, MARKERS[fs], color=colour, ls=":" if own else "-", lw=1.2,
-                        # Often one is on top of the other.
-                        ms=7 if impl == "c" else 4, mfc="white" if impl == "c" else colour,
-                        label=None if own else f"{FILESYSTEMS[fs]}{'' if fs == 'raw' else ', ' + IMPLS[impl]}")
-        ax.set_title(KINDS[wanted], fontweight="bold", fontsize=10.5, loc="left", pad=6)
-        ax.set_xticks(range(len(PROCESSORS)), PROCESSORS)
-        ax.set_xlabel("processors", fontsize=8.5)
-        ax.grid(axis="y", color="#dddddd", lw=0.6)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="upper left", ncol=5, frameon=False, fontsize=8.5,
-                  bbox_to_anchor=(0.004, 0.87))
-    return figure
-
-
 def main() -> None:
     args = count_report.arguments(__doc__).parse_args()
     try:
@@ -239,12 +213,6 @@ def main() -> None:
     machine, kernel = f"x86_64 in QEMU {args.qemu}", run["kernel"]["release"]
     body = [WHAT.format(turn=found["turn"], window=run["window"] * 1000, spread=spread,
                         check=" and ".join(f"{check:.2f}" for check in found["checks"])), "", *table(cells)]
-    try:
-        draw(cells, f"{machine}, Linux {kernel}, {args.date[:10]}").savefig(args.out / "scale.svg",
-                                                                           metadata={"Date": None})
-        body += ["![Cache lines moved for each I/O over processors](scale.svg)", ""]
-    except ImportError:
-        print("no picture: apt-get install python3-matplotlib", file=sys.stderr)
     for (fs, kind), lines in found["lines"].items():
         body += [f"## {FILESYSTEMS[fs]}, {KINDS[kind]}, one file, {PROCESSORS[-1]} processors, by line", "",
                  *lines_table(lines)]

@@ -19,7 +19,3 @@ class Hog(unittest.TestCase):
         doc = {"rows": [row("unwritten", 20), row("append", 21), row("dsync", 1000)]}
         self.assertEqual([r["kind"] for r in hog_report.late(doc)], ["append"])
         self.assertIn("2.10", hog_report.table(doc)[3])
-
-
-if __name__ == "__main__":
-    unittest.main()

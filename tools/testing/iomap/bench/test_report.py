@@ -43,7 +43,7 @@ def run_of(rows: list[bench_rows.Row], ratio: float = 1.05, sides: Sequence[str]
                      for row in rows],
             "failures": [{"id": "xfs/dsync/psync/4k", "error": "no luck"}], "left_out": ["10 of 20 rows"],
             "seconds": 61.0, "kernel": {"release": "7.3.0", "machine": "x86_64"},
-            "guest": {"cpus": 2, "fio": "fio-3.39"},
+            "guest": {"cpu": "PC", "cpus": 2, "fio": "fio-3.39"},
             "settings": {"budget": 2}}
 
 

@@ -14,8 +14,6 @@ import scale
 import scale_report
 from test_counts import InFolder, printed_by
 
-import report
-
 # As clang prints it.
 DUMP = """
 *** Dumping AST Record Layout
@@ -112,26 +110,14 @@ class Scale(InFolder):
 
     def test_report(self) -> None:
         self.write()
-        figure = mock.Mock()
-        figure.savefig = lambda path, **_: path.write_text("<svg/>")
         (self.path / "System.map").write_text("ffffffff80000000 D first\n")
-        with mock.patch.object(layout, "read", return_value=OUTER), \
-                mock.patch.object(scale_report, "draw", return_value=figure):
+        with mock.patch.object(layout, "read", return_value=OUTER):
             printed = printed_by(scale_report.main, self.path, runs=2, functions=FUNCTIONS)
         for words in (r"ext4 +random read +one file +0\.00 / 0\.00 +nan / nan +nan / nan +2\.02 / 1\.01",
                       r"i_dio_count, i_data\.host +2\.00 +1\.00", r"all others +0\.02 +0\.01", "no luck",
                       r"moved 2\.00 and 2\.00 times a round", r"differ by at most 0\.00", "for 100 instructions"):
             self.assertRegex(" ".join(printed.split("\n")), words)
-        self.assertTrue((self.path / "scale.svg").exists())
         self.assertEqual(len(json.loads((self.path / "scale.json").read_text())["cells"]), 4)
-
-    def test_picture(self) -> None:
-        try:
-            report.pyplot()
-        except ImportError:
-            self.skipTest("no matplotlib")
-        figure = scale_report.draw(self.digest()["cells"], "note")
-        self.assertEqual([len(ax.lines) for ax in figure.axes], [2, 0])
 
     def test_load(self) -> None:
         row = bench_rows.Row("ext4", "randread", "psync", "4k", jobs=2)

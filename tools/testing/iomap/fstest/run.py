@@ -38,7 +38,7 @@ import replay
 
 import ktap
 import machine
-from machine import MIB, SWITCH, Failed, command
+from machine import MIB, Failed, command
 from only import matches
 
 DEV_MIB = 400
@@ -167,22 +167,20 @@ def wants(config: Config, case: str) -> bool:
                if p != "*" or case not in SPECIAL)
 
 
-def plan(cases: list[str], impls: Sequence[str], patterns: Sequence[str],
-         shard: Sequence[int] = (0, 1)) -> tuple[list[tuple[Config, str, list[str]]], set[str]]:
+def plan(cases: list[str], patterns: Sequence[str], shard: Sequence[int] = (0, 1)) -> tuple[
+        list[tuple[Config, str, list[str]]], set[str]]:
     """Of a share of the configurations, as selected by the patterns: [(config, impl, [case, ...])] and the diffs."""
     runs: list[tuple[Config, str, list[str]]] = []
     diffs: set[str] = set()
-    both = "rust" in impls and "c" in impls
     for config in CONFIGS[shard[0]::shard[1]]:
         wanted = [c for c in cases + OWN_CASES if wants(config, c) and c != "flip"]
-        compared = {c for c in wanted if both and c not in OWN_CASES
-                    and matches(f"diff/{config.name}/{c}", patterns)}
+        compared = {c for c in wanted if c not in OWN_CASES and matches(f"diff/{config.name}/{c}", patterns)}
         diffs |= {f"diff/{config.name}/{c}" for c in compared}
         chosen = [(config, impl, [c for c in wanted if c in compared
                                   or matches(f"{config.name}/{impl}/{c}", patterns)])
-                  for impl in impls]
+                  for impl in ("rust", "c")]
         runs += [run for run in chosen if run[2]]
-        if both and config.flip and matches(f"{config.name}/both/flip", patterns):
+        if config.flip and matches(f"{config.name}/both/flip", patterns):
             runs.append((config, "both", ["flip"]))
     return runs, diffs
 
@@ -500,8 +498,7 @@ class Runner:
                 os.unlink(path)
         self.put(start=f"{prefix}/setup")
         try:
-            if SWITCH.exists():
-                machine.set_impl("c" if impl == "c" else "rust")
+            machine.set_impl("c" if impl == "c" else "rust")
             disk = self.prepare(config)
         except (Failed, OSError) as e:
             self.result(f"{prefix}/setup", "fail", str(e))
@@ -572,7 +569,6 @@ def main() -> int:
                     help="tools/testing/kunit of the kernel tree")
     ap.add_argument("--out", default=os.path.join(os.environ.get("RUN", "/tmp"), "fstest"))
     ap.add_argument("--only", action="append", default=[], help="glob or part of a test's name")
-    ap.add_argument("--require-switch", action="store_true")
     ap.add_argument("--list", action="store_true", help="names of all tests, for both")
     ap.add_argument("--shard", default="0/1", help="I/N: every N-th configuration from the I-th")
     ap.add_argument("--seed", type=int, default=1)
@@ -581,24 +577,18 @@ def main() -> int:
 
     cases = list_cases(args.bin)
     if args.list:
-        runs, diffs = plan(cases, ["rust", "c"], args.only)
+        runs, diffs = plan(cases, args.only)
         names = [f"{config.name}/{impl}/{case}" for config, impl, chosen in runs for case in chosen]
         names += sorted(diffs)
         sys.stdout.writelines(f"{name}\n" for name in names)
         return 0
 
-    have = SWITCH.exists()
     runner = Runner(args)
-    if args.require_switch:
-        runner.result(f"switch-{args.shard[0]}", "pass" if have else "fail",
-                      "" if have else f"no {SWITCH}")
     shard = tuple(int(x) for x in args.shard.split("/"))
-    runs, diffs = plan(cases, ["rust", "c"] if have else ["c"], args.only, shard)
+    runs, diffs = plan(cases, args.only, shard)
     for config, impl, chosen in runs:
         runner.config(config, impl, chosen)
     runner.diff(diffs)
-    if have:
-        machine.set_impl("rust")
     runner.put(done=True)
     n = runner.counts
     print(f"@@ fstest: {n['pass']} passed, {n['fail']} failed, {n['skip']} skipped", flush=True)

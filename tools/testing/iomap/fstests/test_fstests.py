@@ -201,7 +201,3 @@ class Compare(Folder):
                       "MINUTES=9 WRITE=1 ONLY='ext4/*'", "MINUTES=8 WRITE=1 GO_ON=1 AGAIN='g/1 g/2' ONLY='ext4/*'",
                       "What differs ======"):
             self.assertIn(words, " ".join(page.split()))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -18,14 +18,8 @@ pub(crate) trait Ordering {
     const STD: Std;
 }
 
-/// The orderings of loads.
-pub(crate) trait AcquireOrRelaxed: Ordering {}
-
-/// The orderings of stores.
-pub(crate) trait ReleaseOrRelaxed: Ordering {}
-
 macro_rules! orderings {
-    ($($name:ident = $std:ident: $($of:ident)*;)*) => {
+    ($($name:ident = $std:ident;)*) => {
         $(
             #[derive(Clone, Copy)]
             #[allow(dead_code)]
@@ -34,17 +28,15 @@ macro_rules! orderings {
             impl Ordering for $name {
                 const STD: Std = Std::$std;
             }
-
-            $(impl $of for $name {})*
         )*
     };
 }
 
 orderings! {
-    Relaxed = Relaxed: AcquireOrRelaxed ReleaseOrRelaxed;
-    Acquire = Acquire: AcquireOrRelaxed;
-    Release = Release: ReleaseOrRelaxed;
-    Full = SeqCst:;
+    Relaxed = Relaxed;
+    Acquire = Acquire;
+    Release = Release;
+    Full = SeqCst;
 }
 
 /// Types with an atomic in `loom`.
@@ -80,11 +72,11 @@ macro_rules! atomic_type {
 
         #[allow(dead_code)]
         impl$(<$param>)? Atomic<$type> {
-            pub(crate) fn load<O: AcquireOrRelaxed>(&self, _: O) -> $type {
+            pub(crate) fn load<O: Ordering>(&self, _: O) -> $type {
                 self.0.load(O::STD)
             }
 
-            pub(crate) fn store<O: ReleaseOrRelaxed>(&self, value: $type, _: O) {
+            pub(crate) fn store<O: Ordering>(&self, value: $type, _: O) {
                 self.0.store(value, O::STD)
             }
 
