@@ -38,7 +38,6 @@ use kernel::{
         request::{
             Cache,
             Operations,
-            Over,
             Unique, //
         },
         stats::{
@@ -92,7 +91,7 @@ impl Operations for Dio {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
         if failed || dio.work().is_empty() {
-            let more = more_work(iocb, dio, failed);
+            let more = work_at_end(iocb, dio, failed);
             if more.is_empty() {
                 let (iocb, ret) = complete_request(request, Ok(()), By::LastBio);
                 return iocb.complete(ret);
@@ -107,7 +106,7 @@ impl Operations for Dio {
     fn done_at_ioend(mut request: Unique<Self>, ctx: MaySleep) {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
-        let more = more_work(iocb, dio, failed);
+        let more = work_at_end(iocb, dio, failed);
         if !more.is_empty() {
             dio.add_work(more);
             count_reasons(more);
@@ -140,8 +139,10 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
     while let Some(mut request) = next {
         batch.end_io_together(&mut request, end_io_of_a_write, ctx);
         let result = request.result();
-        let (ended, over) = end_request(request, result, By::Worker(ctx));
-        batch.free(over);
+        let (iocb, dio) = request.into_parts();
+        let told = || (dio.pages(), dio.at_ioend());
+        let ended = end(iocb, &dio, result, By::Worker(ctx), told);
+        batch.free(dio);
         let place = if ended.owes_flush() {
             places.next()
         } else {
@@ -199,10 +200,15 @@ fn end_io_of_a_write(request: &Unique<Dio>) -> Option<(isize, EndIoFlags)> {
 
 /// The work that comes up when the last bio has ended.
 #[inline(always)]
-fn more_work(iocb: &BusyIocb<DioOps>, dio: &Dio, failed: bool) -> CompWork {
+fn work_at_end(iocb: &BusyIocb<DioOps>, dio: &Dio, failed: bool) -> CompWork {
+    if failed {
+        CompWork::ERROR
     // CAST: A size is not negative.
-    let cached_pages = || iocb.has_cached_pages(dio.size as usize);
-    decide::work_at_end(dio.is_write(), failed, cached_pages)
+    } else if dio.is_write() && iocb.has_cached_pages(dio.size as usize) {
+        CompWork::INVALIDATE
+    } else {
+        CompWork::NONE
+    }
 }
 
 /// Completes a request whose submitter has waited for it, or found that all bios had ended.
@@ -261,16 +267,10 @@ fn complete_rare(request: Unique<Dio>, by: By) -> (DoneIocb, isize) {
 #[inline(always)]
 fn complete_request(request: Unique<Dio>, result: Result, by: By) -> (DoneIocb, isize) {
     let ctx = by.ctx();
-    let (ended, _freed_after) = end_request(request, result, by);
-    ended.flush_and_complete(ctx)
-}
-
-/// [`end`], for a request. Returns its memory as well.
-#[inline(always)]
-fn end_request(request: Unique<Dio>, result: Result, by: By) -> (Ended, Over<Dio>) {
     let (iocb, dio) = request.into_parts();
     let told = || (dio.pages(), dio.at_ioend());
-    (end(iocb, &dio, result, by, told), dio)
+    let ended = end(iocb, &dio, result, by, told);
+    ended.flush_and_complete(ctx)
 }
 
 /// Completes a simple read, whose bio was put.

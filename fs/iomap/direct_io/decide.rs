@@ -2,9 +2,9 @@
 
 //! The decisions of direct I/O, as functions of plain values.
 //!
-//! Nothing here touches a kernel object, so that each rule can be read, and tested in tables, by
-//! itself. The rest of the path calls these functions and does what they return. Positions and
-//! lengths are in bytes; block sizes and alignments are powers of two.
+//! Nothing here touches a kernel object, so that each rule can be read, and tested with many
+//! values, by itself. The rest of the path calls these functions and does what they return.
+//! Positions and lengths are in bytes; block sizes and alignments are powers of two.
 
 #![forbid(unsafe_code)]
 
@@ -138,25 +138,6 @@ pub(crate) fn zeroes_tail(
     write && (zero_around || end >= i_size())
 }
 
-/// The work that comes up when the last bio of an asynchronous request has ended.
-///
-/// A write has to drop pages that were cached meanwhile, which may block. `cached_pages` is called
-/// only if the answer matters.
-#[inline]
-pub(crate) fn work_at_end(
-    write: bool,
-    failed: bool,
-    cached_pages: impl FnOnce() -> bool,
-) -> CompWork {
-    if failed {
-        CompWork::ERROR
-    } else if write && cached_pages() {
-        CompWork::INVALIDATE
-    } else {
-        CompWork::NONE
-    }
-}
-
 /// Whether a write within one mapping needs zeroes before or after its data.
 ///
 /// The rule for what comes after the data is that of [`zeroes_tail`].
@@ -174,48 +155,4 @@ pub(crate) fn needs_zeroes(
     // CAST: The end of a request is a position.
     let end = pos.wrapping_add(len as i64);
     zero_around || (!is_aligned(end, 0, block_size) && end >= i_size())
-}
-
-/// The error that has ended the iteration over the mappings, as far as [`iter_end_action`]
-/// distinguishes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IterEnd {
-    /// The caller's memory could not be accessed (`EFAULT`).
-    Fault,
-    /// The file system wants the rest to go through the page cache (`ENOTBLK`).
-    FallBack,
-    /// Any other one.
-    Failed,
-}
-
-/// What that error means for the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IterEndAction {
-    /// Nothing: its bios complete it.
-    Continue,
-    /// The submitter waits for the bios, even if the kiocb is asynchronous.
-    Wait,
-    /// The error fails it.
-    Fail,
-}
-
-/// Decides what the error that has ended the iteration means for the request. `partial` says that
-/// the caller takes a short result.
-///
-/// `size` bytes were submitted before. A caller that falls back to the page cache needs the result
-/// now. So does a caller that faults its memory in and continues, unless it must not block: that
-/// one takes the short result whenever it comes.
-#[inline]
-pub(crate) fn iter_end_action(
-    end: IterEnd,
-    size: isize,
-    partial: bool,
-    nowait: bool,
-) -> IterEndAction {
-    match end {
-        IterEnd::Fault if partial && size > 0 && nowait => IterEndAction::Continue,
-        IterEnd::Fault if partial && size > 0 => IterEndAction::Wait,
-        IterEnd::FallBack => IterEndAction::Wait,
-        IterEnd::Fault | IterEnd::Failed => IterEndAction::Fail,
-    }
 }

@@ -12,9 +12,7 @@ use super::{
     complete,
     decide::{
         self,
-        CompWork,
-        IterEnd,
-        IterEndAction, //
+        CompWork, //
     },
     dio::{
         Dio,
@@ -349,10 +347,7 @@ fn refused(
 ) -> Answer {
     // The end of the mapping, if there is one.
     let _ = iter.next(Err(error), ctx);
-    let result = match iter_end_action(&dio, &iocb, error) {
-        IterEndAction::Fail => Err(error),
-        IterEndAction::Continue | IterEndAction::Wait => Ok(()),
-    };
+    let result = forgive(&dio, &iocb, error).map(|_| ());
     complete::answer_without_bios(iocb, &dio, memory, result, ctx)
 }
 
@@ -410,10 +405,9 @@ fn submit(
 
     let mut wait = bios.dio().flags.has(CallerFlags::FORCE_WAIT);
     if let Err(error) = walked {
-        match iter_end_action(bios.dio(), bios.iocb(), error) {
-            IterEndAction::Continue => {}
-            IterEndAction::Wait => wait = true,
-            IterEndAction::Fail => bios.record_error(error),
+        match forgive(bios.dio(), bios.iocb(), error) {
+            Ok(waits) => wait |= waits,
+            Err(error) => bios.record_error(error),
         }
     }
     if wait {
@@ -426,16 +420,19 @@ fn submit(
     sealed
 }
 
-/// What an error that has ended the iteration means for the request.
-fn iter_end_action(dio: &Dio, iocb: &Iocb, error: Error) -> IterEndAction {
-    let end = if error == EFAULT {
-        IterEnd::Fault
-    } else if error == ENOTBLK {
-        IterEnd::FallBack
-    } else {
-        IterEnd::Failed
-    };
-    let partial = dio.flags.has(CallerFlags::PARTIAL);
-    let nowait = iocb.flags().has(IocbFlags::NOWAIT);
-    decide::iter_end_action(end, dio.size, partial, nowait)
+/// Forgives an error that has ended the iteration over the mappings, or returns it: it fails the
+/// request. Says whether the submitter then waits for the bios, even if the kiocb is asynchronous.
+///
+/// A caller that falls back to the page cache (`ENOTBLK`) needs the result now. So does one that
+/// takes a short result (`PARTIAL`), faults its memory in and continues, unless it must not block:
+/// that one takes the short result whenever it comes.
+#[cold]
+fn forgive(dio: &Dio, iocb: &Iocb, error: Error) -> Result<bool> {
+    if error == ENOTBLK {
+        return Ok(true);
+    }
+    if error == EFAULT && dio.size > 0 && dio.flags.has(CallerFlags::PARTIAL) {
+        return Ok(!iocb.flags().has(IocbFlags::NOWAIT));
+    }
+    Err(error)
 }

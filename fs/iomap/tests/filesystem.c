@@ -121,7 +121,7 @@ static void ioend_work(struct work_struct *work)
 	w.ioend_task = current;
 	say("ioend bio%td\n", held - w.bios);
 	if (w.s->ioend_alone) {
-		ioend->io_error = error;
+		ioend->io_error = error ?: w.s->ioend_error;
 		say("ioend over, vecs=%u\n", iomap_finish_ioend_direct(ioend));
 	} else {
 		iomap_finish_ioends(ioend, error);

@@ -66,6 +66,7 @@ F(end_io_ret)
 F(submit)	/* enum script_submit */
 F(inline_copy)	/* IOMAP_DIO_INLINE_UNBOUNCE */
 F(ioend_alone)	/* the worker calls iomap_finish_ioend_direct() and records its result */
+F(ioend_error)	/* ... with this error, if the bio has none */
 F(set)		/* enum script_set */
 
 /* The end of the bios */

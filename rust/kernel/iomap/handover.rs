@@ -170,6 +170,7 @@ impl Protocol {
     /// The submission has written everything that the completion needs before. With a `waiter` the
     /// last bio hands the request back to the task that it names; `waiter` is called only if bios
     /// are in flight. Without one the request may be gone by now.
+    #[must_use]
     #[inline]
     pub(super) fn seal(&self, bio_refs: i32, waiter: Option<impl FnOnce() -> *mut c_void>) -> bool {
         // OVERFLOW: The memory for so many bios does not exist.

@@ -6,7 +6,7 @@
 //! overflow, by division instead of masks, or flag by flag like the C code. Both implementations
 //! have to agree on thousands of cases, which are the same in every run with the same SEED.
 
-use crate::decide::{self, CompWork, IterEnd, IterEndAction};
+use crate::decide::{self, CompWork};
 use proptest::{
     prelude::*,
     test_runner::RngSeed, //
@@ -259,62 +259,5 @@ proptest! {
         if write {
             prop_assert_eq!(needs, head != 0 || tail != 0);
         }
-    }
-
-    // D118 to D121, with the flags of C, for a request without completion work.
-    #[test]
-    fn work_that_comes_up_at_the_end(write: bool, failed: bool, nrpages in 0..3u32) {
-        let mut comp_work = failed;
-        let mut asks = false;
-        if write && !comp_work {
-            asks = true;
-            if nrpages != 0 {
-                comp_work = true;
-            }
-        }
-
-        let asked = Cell::new(false);
-        let now = decide::work_at_end(write, failed, || {
-            asked.set(true);
-            nrpages != 0
-        });
-        prop_assert_eq!(asked.get(), asks);
-        prop_assert_eq!(now.is_empty(), !comp_work);
-        let expected = CompWork::NONE
-            .with_if(failed, CompWork::ERROR)
-            .with_if(asks && nrpages != 0, CompWork::INVALIDATE);
-        prop_assert_eq!(now, expected);
-    }
-
-    // D137 to D140, with the numbers of C.
-    #[test]
-    fn ends_of_the_iteration(
-        (end, errno) in prop::sample::select(vec![
-            (IterEnd::Fault, -14),
-            (IterEnd::FallBack, -15),
-            (IterEnd::Failed, -5),
-        ]),
-        size in prop_oneof![Just(0), Just(1), Just(isize::MAX), 0..isize::MAX],
-        partial: bool,
-        nowait: bool,
-    ) {
-        let mut ret = errno;
-        let mut wait_for_completion = false;
-        if ret == -14 && size != 0 && partial {
-            if !nowait {
-                wait_for_completion = true;
-            }
-            ret = 0;
-        }
-        if ret == -15 {
-            wait_for_completion = true;
-            ret = 0;
-        }
-        let expected = match (ret < 0, wait_for_completion) {
-            (true, _) => IterEndAction::Fail,
-            (false, true) => IterEndAction::Wait,
-            (false, false) => IterEndAction::Continue,
-        };
-        prop_assert_eq!(decide::iter_end_action(end, size, partial, nowait), expected);
     }
 }
