@@ -166,21 +166,20 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
 #[inline(never)]
 fn flush(mut writes: &mut [Option<Ended>], ctx: MaySleep) {
     while let Some(Some(first)) = writes.first() {
-        let (mut last, mut len) = (first, 1_usize);
+        let (mut last, mut len, mut written) = (first, 1_usize, first.ret);
         for write in writes.get(1..).unwrap_or_default().iter().flatten() {
-            if !write.shares_flush_with(last) {
+            // OVERFLOW: If they share a flush the first one begins before this one ends.
+            let all = write.iocb.ki_pos().wrapping_sub(first.start());
+            let (Ok(all), true) = (isize::try_from(all), write.shares_flush_with(last)) else {
                 break;
-            }
+            };
             // OVERFLOW: A small number.
-            (last, len) = (write, len.wrapping_add(1));
+            (last, len, written) = (write, len.wrapping_add(1), all);
         }
         if len > 1 {
             stats::count(Stat::SharedFlushes);
             stats::add(Stat::SharingWrites, len);
         }
-        // OVERFLOW: The first one begins before the last one ends.
-        // CAST: No more than a few requests, or nothing in between is cached.
-        let written = last.iocb.ki_pos().wrapping_sub(first.start()) as isize;
         let flushed = last.iocb.sync_written(written, ctx);
         let (stable, others) = writes.split_at_mut_checked(len).unwrap_or_default();
         for write in stable.iter_mut().filter_map(Option::take) {

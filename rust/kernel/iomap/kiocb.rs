@@ -422,11 +422,13 @@ impl DoneIocb {
     }
 
     /// Whether [`DoneIocb::sync_written`] differs in nothing but the range: both are of one open
-    /// file, which knows what errors of the page cache it was told of, and want the same metadata
-    /// to be stable.
+    /// file, which knows what errors of the page cache it was told of, and want the same to be
+    /// stable, also if the inode no longer wants that of all writes.
     pub fn syncs_as(&self, other: &Self) -> bool {
+        let same = |flag| self.flags().has(flag) == other.flags().has(flag);
         self.fields().ki_filp == other.fields().ki_filp
-            && self.flags().has(IocbFlags::SYNC) == other.flags().has(IocbFlags::SYNC)
+            && same(IocbFlags::SYNC)
+            && same(IocbFlags::DSYNC)
     }
 
     /// Calls `ki_complete()` with `result`: bytes, or a negative errno.

@@ -269,7 +269,9 @@ functions! {
         assert!(in_flight(inode) <= (*inode).i_dio_count, "a truncation goes on while a bio is in flight");
     }
     any fn inode_dio_done_list(inode: *mut inode) -> *mut llist_head { &raw mut (*(*inode).i_sb).s_dio_done_list }
-    any fn iocb_is_dsync(iocb: *const kiocb) -> bool { (*iocb).ki_flags as u32 & (IOCB_DSYNC | IOCB_SYNC) != 0 }
+    any fn iocb_is_dsync(iocb: *const kiocb) -> bool {
+        (*iocb).ki_flags as u32 & (IOCB_DSYNC | IOCB_SYNC) != 0 || case(|c| c.was_sync)
+    }
     sleep fn kiocb_write_and_wait(_: *mut kiocb, _: usize) -> c_int { 0 }
     any fn filemap_range_has_page(mapping: *mut address_space, first: i64, last: i64) -> bool {
         (*mapping).i_pages.at.is_some_and(|at| (first..=last).contains(&at))

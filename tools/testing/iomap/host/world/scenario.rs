@@ -53,6 +53,8 @@ pub(crate) struct Case {
     sync: bool,
     pub(crate) user_memory: bool,
     iocb_flags: u32,
+    /// The inode wants all writes to be stable (`S_SYNC`), but only until this one is submitted.
+    pub(crate) was_sync: bool,
     dio_flags: u32,
     /// The mappings: blocks, type and flags.
     maps: Vec<(u64, u32, u32)>,
@@ -796,7 +798,7 @@ kinds! { 9:
     7 split_calls |c| c.entry = Entry::Split, ["complete", "answer", "punt", "sleep", "wake"];
     8 several_requests |c| {
             (c.many, c.write, c.sync, c.around) = (2 + draw(4), true, false, (0, 0));
-            (c.truncated, c.short_of_space) = (once_in(2), once_in(2));
+            (c.truncated, c.short_of_space, c.was_sync) = (once_in(2), once_in(2), once_in(4));
             if once_in(100) {
                 // More than one worker completes.
                 (c.many, c.truncated, c.short_of_space) = (64, false, false);
