@@ -381,10 +381,10 @@ impl Bio {
     /// segments of the caller. They come before that of the buffer, and `bi_vcnt` is their number;
     /// user pages are pinned. `memory` moves on, unless it is a bvec iterator that is read into.
     ///
-    /// Fails with `ENOTBLK` if `memory` is not `len` bytes, with `ENOMEM` if there is none without
-    /// waiting, with `EFAULT` if the memory cannot be accessed, and with `EINVAL` if a write must
-    /// not fault it in or the bio has too few segments. The bio is put then, and `memory` stays
-    /// where the copy or the pinning has ended.
+    /// Fails with `ENOTBLK` if `memory` is not `len` bytes or more than 1 MiB, with `ENOMEM` if
+    /// there is none without waiting, with `EFAULT` if the memory cannot be accessed, and with
+    /// `EINVAL` if a write must not fault it in or the bio has too few segments. The bio is put
+    /// then, and `memory` stays where the copy or the pinning has ended.
     ///
     /// # Safety
     ///
@@ -400,7 +400,7 @@ impl Bio {
     ) -> Result<Filled> {
         let (write, size) = (memory.is_source(), memory.len());
         // CAST: Widening.
-        if size as u64 != len {
+        if size as u64 != len || size > MOST_BOUNCED {
             return Err(ENOTBLK);
         }
         if self.fields().bi_max_vecs == 0 || (write && memory.is_nofault()) {
@@ -552,12 +552,15 @@ pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, pages: Pages) {
     crate::warn_on!(is_short);
 }
 
+/// The most bytes in one bounce buffer (1 MiB), as in C: more may never be had without waiting.
+const MOST_BOUNCED: usize = 1 << 20;
+
 /// The most bytes of a bounced read that are copied outside of process context (16 KiB).
 pub(crate) const MOST_UNBOUNCED: usize = 16 << 10;
 
 /// As [`unbounce`], for the end of a read or a write. Returns false, and does nothing, if the copy
 /// is left to process context: an interrupt copies no more than 16 KiB, and a hard one, in which
-/// many bios may end, 4 KiB for each.
+/// many bios may end, 4 KiB for each. Of a bio that has failed there is nothing to copy.
 ///
 /// # Safety
 ///
@@ -574,7 +577,7 @@ pub(crate) unsafe fn unbounce_here(bio: *mut bindings::bio, pages: Pages) -> boo
                 // CAST: Widening.
                 let len = (*buffer).bv_len as usize;
                 let long = len > MOST_UNBOUNCED && bindings::bio_in_atomic();
-                if long || (len > 4096 && bindings::in_hardirq()) {
+                if (*bio).bi_status == 0 && (long || len > 4096 && bindings::in_hardirq()) {
                     return false;
                 }
                 unbounce(bio, pages);

@@ -91,6 +91,17 @@ const struct script difference_scripts[] = {
 	  SHOWS("opf=SYNC|IDLE|POLLED vecs", "begin pos=4096", "end bio0",
 		"trace complete error=0 ret=4096", "return 4096"), NEVER("ki_complete") },
 
+	{ .name = "D101 a bounced write of any number of sectors is one bio", WRITES(1536, 1536),
+	  .async = 1, POLLED, .dio_flags = IOMAP_DIO_BOUNCE, STEPS({ STEP_POLL }),
+	  .differs = "a bounced write has one buffer; C: folios of powers of two, a bio for each",
+	  SHOWS("bio0 write sector=2048 size=1536 opf=SYNC|IDLE|POLLED"), NEVER("bio1") },
+	{ .name = "D103 a long bounced read that failed is left to a worker with its error",
+	  READS(8192, -EIO), .async = 1, .dio_flags = IOMAP_DIO_BOUNCE, .end_io = 1, IOENDS,
+	  .inline_copy = 1, .fail = 1, ENDS_IN(HARDIRQ),
+	  .differs = "IOMAP_DIO_INLINE_UNBOUNCE needs no worker; C: ->submit_io() makes an ioend",
+	  SHOWS("end_io size=8192 error=-5 flags=88000010 ", " worker\n", "ki_complete -5"),
+	  NEVER("submit_io", "ioend") },
+
 	/* Bounced reads without a worker */
 	{ .name = "D102 a bounced read of registered memory is copied in place",
 	  READS(4096, 4096), .mem = MEM_BVEC, .async = 1, .dio_flags = IOMAP_DIO_BOUNCE,

@@ -684,6 +684,28 @@ CASE(nowait, "nowait")
 	expect("nowait", want, 2 * len);
 }
 
+/* RWF_NOWAIT of more than any bounce buffer has: such a write can be done as well. */
+CASE(nowait_large, "nowait-large")
+{
+	size_t len = 8 * MiB;
+	u8 *want = xalloc(len), *buf = xalloc(len);
+	int fd = new_file("nowait-large", want, len);
+	s64 ret = -EAGAIN;
+
+	fill(buf, len, 6);
+	for (int tries = 0; tries < 100 && ret == -EAGAIN; tries++) {
+		/* This one may block, and gets the time stamps up to date. */
+		write_all(fd, want, 4096, 0);
+		ret = nowait_write(fd, buf, len, 0);
+	}
+	if (ret == -EOPNOTSUPP)
+		skip("RWF_NOWAIT: not supported");
+	CHECK(ret == (s64)len || !env.strict, "%lld bytes", ret);
+	if (ret > 0)
+		memcpy(want, buf, ret);
+	expect("nowait-large", want, len);
+}
+
 /* The sum of these lines of the file in debugfs, of which each has a sum and the share of each processor. */
 static u64 stats(const char *const *names)
 {
