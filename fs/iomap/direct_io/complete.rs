@@ -222,7 +222,9 @@ pub(crate) fn answer(mut request: Unique<Dio>, ctx: MaySleep) -> Answer {
 
 /// As [`answer`], for requests that are rare.
 #[inline(always)]
-pub(crate) fn answer_rare(request: Unique<Dio>, ctx: MaySleep) -> Answer {
+pub(crate) fn answer_rare(mut request: Unique<Dio>, ctx: MaySleep) -> Answer {
+    // Its caller may go on with the kiocb after a short result, and somebody may poll for that.
+    request.parts().0.clear_polled_bio();
     let (iocb, ret) = complete_rare(request, By::Submitter(ctx));
     iocb.answer(ret)
 }
@@ -292,7 +294,7 @@ fn complete_simple(
 #[doc(alias = "iomap_dio_complete")]
 #[inline(always)]
 fn end(
-    mut iocb: BusyIocb<DioOps>,
+    iocb: BusyIocb<DioOps>,
     dio: &Dio,
     result: Result,
     by: By,

@@ -92,6 +92,8 @@ int fs_end_io(struct kiocb *iocb, ssize_t size, int error, unsigned int flags)
 {
 	int ret = w.s->end_io == 2 ? w.s->end_io_ret : error;
 
+	if (!strcmp(where(), "submit"))
+		w.answered = true;
 	say("end_io size=%zd error=%d flags=%x%s%s", size, error, flags,
 	    iocb != &w.iocb ? " another iocb" : "", current->plug ? " plug" : "");
 	say_iocb();

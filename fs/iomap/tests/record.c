@@ -104,13 +104,13 @@ void say_state_and_where(void)
 }
 
 /*
- * When a worker completes a polled request, C leaves the address of the freed bio in
- * iocb->private, and Rust does not.  The scripts that show this set .poison.
+ * When a worker or the submitter completes a polled request, C leaves the address of the
+ * freed bio in iocb->private, and Rust does not.  The scripts that show this set .poison.
  */
 bool private_is_known_to_differ(void)
 {
 	return w.s->async && w.s->ki_flags & IOCB_HIPRI && !w.s->poison &&
-	       (w.completed || current->flags & PF_WQ_WORKER);
+	       (w.completed || w.answered || current->flags & PF_WQ_WORKER);
 }
 
 /*

@@ -571,6 +571,8 @@ static void play(void *arg)
 	if (!w.completed)
 		p->rec->result = ret;
 	note_answer(ret);
+	if (ret != -EIOCBQUEUED)
+		w.answered = true;
 	say("return %zd", ret);
 	say_iocb();
 	say_state();

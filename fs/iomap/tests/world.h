@@ -95,6 +95,7 @@ struct world {
 	bool completer_on;
 	bool stuck;
 	unsigned int completed;
+	bool answered;		/* ... or the call has the result */
 	u64 io_start;
 	int zero_refs;
 	struct task_struct *dio_waiter;

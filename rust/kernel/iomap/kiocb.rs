@@ -333,9 +333,9 @@ impl<O> BusyIocb<O> {
     /// A poller that has read the pointer before holds the RCU read lock, and the memory stays a
     /// bio for so long.
     #[inline]
-    pub fn clear_polled_bio(&mut self) {
-        // SAFETY: The field is valid, only we write to it, and whoever polls reads it with
-        // `READ_ONCE()`.
+    pub fn clear_polled_bio(&self) {
+        // SAFETY: The field is valid, only we write to it, from one thread at a time, and whoever
+        // polls reads it with `READ_ONCE()`.
         unsafe {
             Atomic::from_ptr(&raw mut (*self.as_raw()).private).store(ptr::null_mut(), Relaxed)
         };
