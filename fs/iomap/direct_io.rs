@@ -174,7 +174,8 @@ unsafe fn call<'a>(
 /// * The memory of a request in flight stays valid until it is over.
 /// * The caller holds the locks on the file that its file system needs, and the VFS has checked the
 ///   range.
-/// * With `IOMAP_DIO_BOUNCE` the file system ends the bios of a read in process context.
+/// * With `IOMAP_DIO_BOUNCE` a file system that submits the bios of a read itself ends them in
+///   process context.
 #[cfg_attr(not(CONFIG_IOMAP_DIO_COMPARE), export)]
 #[cfg_attr(CONFIG_IOMAP_DIO_COMPARE, export_name = "rust_iomap_dio_rw")]
 pub unsafe extern "C" fn iomap_dio_rw(

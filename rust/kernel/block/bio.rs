@@ -709,6 +709,14 @@ impl Filled {
         unsafe { (*self.as_raw()).bi_iter.bi_size }
     }
 
+    /// The same bio, which ends in process context (`BIO_COMPLETE_IN_TASK`).
+    #[doc(alias = "BIO_COMPLETE_IN_TASK")]
+    #[inline]
+    pub(crate) fn ending_in_task(mut self) -> Self {
+        self.fields().bi_flags |= 1 << bindings::BIO_COMPLETE_IN_TASK;
+        self
+    }
+
     /// Marks pages that will be [`Pages::Dirtied`] as dirty before the device writes to them
     /// (`bio_set_pages_dirty()`).
     ///

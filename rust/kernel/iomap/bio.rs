@@ -158,11 +158,15 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
     /// asks for it. The file system may submit the bio instead, and it may end before this returns.
     ///
     /// Fails with `EFAULT` if the memory cannot be accessed, with `ENOMEM`, and with `EINVAL` if
-    /// the memory is not aligned as the device needs it. An untorn write warns and fails with
-    /// `EINVAL` if the bio does not take all of it.
+    /// the memory is not aligned as the device needs it, or if all was submitted. An untorn write
+    /// warns and fails with `EINVAL` if the bio does not take all of it.
     #[doc(alias("iomap_dio_bio_iter_one", "iomap_dio_submit_bio"))]
     #[inline]
     pub fn submit_next(&mut self) -> Result {
+        if self.is_over() {
+            // A device may take no bytes for very many.
+            return Err(EINVAL);
+        }
         let mut bio = self.fill()?;
         bio.set_ioprio(self.request.iocb().ioprio());
         let bytes = bio.size();
@@ -230,7 +234,11 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             bio.set_sector(span.sector(pos));
             bio.set_write_hint(inode);
             if bounced {
-                bio.bounce(memory, span.max_bio_bytes(), span.alignment())
+                let filled = bio.bounce(memory, span.max_bio_bytes(), span.alignment());
+                if write || ops.submit_io().is_some() {
+                    return filled;
+                }
+                filled.map(Filled::ending_in_task)
             } else {
                 bio.pin(memory, span.bdev(), span.alignment())
             }
@@ -338,22 +346,22 @@ fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: F
 }
 
 /// The kind of request that the kernel's exported end functions complete (`iomap_dio_bio_end_io()`,
-/// `iomap_finish_ioend_direct()`).
+/// `iomap_finish_ioend_direct()`), and that is on the lists of a super block. There is one.
 ///
 /// A file system that takes part may replace `bi_end_io` of a bio and call these functions later.
 ///
 /// # Safety
 ///
-/// These functions must call [`end_io`] and [`ioend_end_io`] with this type, or no bio of such a
-/// request may be submitted.
+/// These functions must call [`end_io`] and [`ioend_end_io`] with this type. Of any other no bio
+/// may be submitted, and none be punted if its super block has lists (`s_dio_done_lists`).
 #[doc(alias("iomap_dio_bio_end_io", "iomap_finish_ioend_direct"))]
 pub unsafe trait Exported: Operations {}
 
 /// Releases a bio that has ended with `result`, and drops its reference to the request of type `T`.
 /// Returns the request if that was the last reference.
 ///
-/// A bounced read copies its data here, which takes process context: a file system whose callers
-/// bounce reads ends such bios in a worker.
+/// A bounced read copies its data here, which takes process context: a file system that submits
+/// such bios itself ends them in a worker.
 ///
 /// # Safety
 ///

@@ -160,17 +160,17 @@ impl<T: Operations> BioSet<T> {
         })
     }
 
-    /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`. `flags` say
-    /// whether a simple read waits for the device.
+    /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`. `flags` are
+    /// those of the bio.
     ///
     /// With `BOUNCED` the data of a write is copied to a buffer of the bio now, and that of a read
     /// when the bio has ended. A `SIMPLE` one is a read of a file that is not encrypted, and leaves
     /// out what only others need.
     ///
     /// The kiocb belongs to the bio from now on. If this fails, it comes back with the error; the
-    /// memory stays where pinning or copying it has ended. The memory of an asynchronous kiocb
-    /// may stay where it was if this succeeds: whoever answers the request moves it on
-    /// ([`IovIter::advance`]).
+    /// memory stays where pinning or copying it has ended. If this succeeds, the memory of an
+    /// asynchronous kiocb, or that of a bounced read, may stay where it was: whoever answers the
+    /// request moves it on ([`IovIter::advance`]).
     ///
     /// A request that must not block waits neither for memory nor, where that can tell, for the
     /// device: then its bio fails with `EAGAIN`.
@@ -178,7 +178,8 @@ impl<T: Operations> BioSet<T> {
     /// Fails with `ENOTBLK` if one bio may not take all of it, with `EAGAIN` if there is no memory
     /// without waiting, with `ENOMEM` if there is none for a bounce buffer, with `EFAULT` if the
     /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
-    /// needs it, or if it is for the other direction than the mapping.
+    /// needs it, or if the memory is for the other direction, or the kiocb of another file, than
+    /// the mapping.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
     pub fn fill<O, const SIMPLE: bool, const BOUNCED: bool>(
@@ -191,7 +192,7 @@ impl<T: Operations> BioSet<T> {
     ) -> Result<Unsubmitted<T, O, BOUNCED>, (BusyIocb<O>, Error)> {
         let place = span.place();
         let write = memory.is_source();
-        if write != (!SIMPLE && place.is_write()) {
+        if write != (!SIMPLE && place.is_write()) || !ptr::eq(iocb.inode(), place.inode()) {
             return Err((iocb, EINVAL));
         }
         // Whether there are more than a bio can have is seen by one more.
@@ -301,11 +302,11 @@ impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<T, O, BOUNCED> {
 
     /// Lets the caller of the request poll for this bio, or clears `IOCB_HIPRI` if nobody can.
     ///
-    /// Nothing for a synchronous kiocb, whose caller waits.
+    /// Nothing for a kiocb without the flag, or for a synchronous one, whose caller waits.
     #[doc(alias = "bio_set_polled")]
     #[inline]
     pub fn poll_for(&mut self) {
-        if !self.iocb.is_sync() {
+        if self.iocb.flags().has(IocbFlags::HIPRI) && !self.iocb.is_sync() {
             self.iocb.poll_for(&mut self.bio);
         }
     }
@@ -387,7 +388,7 @@ impl<T: CompleteWork, const BOUNCED: bool> Unsubmitted<T, DioOps, BOUNCED> {
     pub fn start(self, dio: T, ctx: MaySleep) -> InFlight<T, BOUNCED> {
         let bio = self.bio.as_raw();
         let pad = FrontPad::<T>::of(bio);
-        // SAFETY: There is room in front of the bio, all of which is written now.
+        // SAFETY: There is room in front of the bio, and all that its end looks at is written now.
         unsafe {
             (&raw mut (*pad).handshake).write(Handshake::new());
             (&raw mut (*pad).head.left).write((self.iocb, dio));
@@ -425,18 +426,19 @@ pub struct InFlight<T: Operations, const BOUNCED: bool = false> {
 }
 
 impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
-    /// The request, in front of its bio.
+    /// What both the submission and the end of the bio look at.
     #[inline(always)]
-    fn pad(&self) -> &FrontPad<T> {
-        // SAFETY: By the invariants all of the request is there, and not over. Its end changes only
-        // the handshake.
-        unsafe { &*FrontPad::of(self.bio) }
+    fn shared(&self) -> (&BusyIocb<DioOps>, &Handshake) {
+        let pad = FrontPad::<T>::of(self.bio);
+        // SAFETY: By the invariants the request is there, and not over. The end of the bio changes
+        // no more than the handshake of these, which is atomic.
+        unsafe { (&(*pad).head.left.0, &(*pad).handshake) }
     }
 
     /// The kiocb of the request.
     #[inline]
     pub fn iocb(&self) -> &BusyIocb<DioOps> {
-        &self.pad().head.left.0
+        self.shared().0
     }
 
     /// Leaves the request to its bio, whose end calls [`Operations::done`]. Returns the request
@@ -448,7 +450,7 @@ impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
         if self.iocb().is_sync() {
             return Ok(self.wait(ctx));
         }
-        let left = self.pad().handshake.leave();
+        let left = self.shared().1.leave();
         self.armed.defuse();
         if !left {
             return Err(Queued::new());
@@ -460,7 +462,7 @@ impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
     /// Waits until the bio has ended: uninterruptibly, and accounted as I/O wait.
     #[inline(always)]
     pub fn wait(self, ctx: MaySleep) -> Unique<T> {
-        wait(&self.pad().handshake, ctx);
+        wait(self.shared().1, ctx);
         self.armed.defuse();
         // SAFETY: The bio has ended, and left the request to us.
         unsafe { Self::ended(self.bio) }
@@ -585,7 +587,8 @@ unsafe extern "C" fn end_bounced<T: CompleteWork>(bio: *mut bindings::bio) {
 /// Called by the block layer, once, for such a bio.
 #[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_awaited<T: Operations>(bio: *mut bindings::bio) {
-    // SAFETY: The bio has ended, and the submission, which does not leave it, has not been told yet.
+    // SAFETY: The bio has ended, and the submission, which does not leave it, has not been told
+    // yet.
     let _ = unsafe { end_handshake::<T>(bio, Home::FrontPadWithPages) };
 }
 

@@ -238,7 +238,8 @@ impl Iter<'_> {
     }
 
     /// Asks for the mapping at the position by `iomap_begin`, if that may be called without
-    /// `iomap_iter()`: there is nothing to do at the end of a mapping, and nobody traces iterators.
+    /// `iomap_iter()`: something is left of the range, there is nothing to do at the end of a
+    /// mapping, and nobody traces iterators.
     ///
     /// A file system with an `iomap_next` does both in there. It may name its `iomap_begin` as
     /// well, and no `iomap_end`, to say that there is nothing else in it.
@@ -248,8 +249,8 @@ impl Iter<'_> {
         // SAFETY: By the invariants the iterator and the callbacks, which are constant, are valid.
         // The context may sleep, and our callers have zeroed the mapping.
         let ret = unsafe {
-            let begin = (*self.ops).iomap_begin?;
-            if (*self.ops).iomap_end.is_some() || trace::iterators_are_traced() {
+            let (begin, len) = ((*self.ops).iomap_begin?, (*raw).len);
+            if (*self.ops).iomap_end.is_some() || trace::iterators_are_traced() || len == 0 {
                 return None;
             }
             self.asked = Asked::Directly;
@@ -257,7 +258,7 @@ impl Iter<'_> {
                 (*raw).inode,
                 (*raw).pos,
                 // CAST: Positions and lengths of a file are not negative.
-                (*raw).len as i64,
+                len as i64,
                 (*raw).flags,
                 &raw mut (*raw).iomap,
                 &raw mut (*raw).srcmap,
@@ -276,8 +277,8 @@ impl Iter<'_> {
         self.asked != Asked::Directly && self.fields().iomap.length != 0
     }
 
-    /// Asks for the first mapping (`iomap_iter()`), unless it was asked for already. Returns whether
-    /// there is a mapping.
+    /// Asks for the first mapping (`iomap_iter()`), unless it was asked for already. Returns
+    /// whether there is a mapping.
     ///
     /// Calls `iomap_begin` directly for a file system that has nothing to do at the end of a
     /// mapping. Fails with the error of the file system, such as `EAGAIN` if it would have to block
@@ -299,8 +300,8 @@ impl Iter<'_> {
         is_there(self.iterate(Ok(()), ctx))
     }
 
-    /// Makes the mapping a hole of no bytes, so that nobody uses it and no `iomap_end` is called for
-    /// it again, and asks for no other.
+    /// Makes the mapping a hole of no bytes, so that nobody uses it and no `iomap_end` is called
+    /// for it again, and asks for no other.
     #[inline]
     fn stop(&mut self) {
         self.asked = Asked::Over;
@@ -519,11 +520,14 @@ impl Place {
     /// most those of the range that are left.
     ///
     /// If the data is copied from another mapping (copy-on-write), that one must cover them as
-    /// well.
+    /// well. Without a mapping it is none, wherever the position is.
     #[doc(alias = "iomap_length")]
     #[inline]
     pub fn length(&self) -> u64 {
         let iter = self.fields();
+        if iter.iomap.length == 0 {
+            return 0;
+        }
         let mut end = end_of(&iter.iomap);
         if self.has_source() {
             end = core::cmp::min(end, end_of(&iter.srcmap));
@@ -629,12 +633,13 @@ impl<'m> Extent<'m> {
 
     /// All of the range that is left, whatever the source of the mapping is.
     ///
-    /// Fails with `ENOTBLK` if the mapping does not cover that, and otherwise as [`Extent::span`]; but
-    /// [`MapFlags::MIXED`] asks nothing of a bio that has all of it.
+    /// Fails with `ENOTBLK` if nothing is left or the mapping does not cover it, and otherwise as
+    /// [`Extent::span`]; but [`MapFlags::MIXED`] asks nothing of a bio that has all of it.
     #[inline(always)]
     pub fn whole(self, fs_blocks: bool) -> Result<Whole<'m>> {
         let len = self.place.remaining();
-        if self.covered() < len {
+        // Nothing wraps to more than any mapping covers.
+        if len.wrapping_sub(1) >= self.covered() {
             return Err(ENOTBLK);
         }
         // INVARIANT: Checked just now.
@@ -677,7 +682,7 @@ pub struct Span<'m> {
     alignment: u32,
 }
 
-/// A [`Span`] that is all of the range that is left.
+/// A [`Span`] that is all of the range that is left, which is not nothing.
 ///
 /// # Invariants
 ///

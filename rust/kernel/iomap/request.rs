@@ -31,7 +31,8 @@
 //! until it seals the request. So the kiocb cannot be completed while a bio is in flight.
 //!
 //! No handle can be dropped and forgotten: the compiler says that it must be used, and the kernel
-//! warns if it is dropped all the same. The memory ordering of all this is in `handover.rs`.
+//! warns if it is dropped all the same, but for that of a bio, which only its end has. The memory
+//! ordering of all this is in `handover.rs`.
 //!
 //! # Who owns it when
 //!
@@ -139,9 +140,10 @@ use core::{
 /// The description of a request, and what is done when its bios have ended.
 ///
 /// For each request that was left to its bios the kernel calls exactly one of [`Operations::done`]
-/// and [`Operations::done_at_ioend`]. They own the request and have to complete it, or to leave
-/// that to a worker ([`Unique::punt`]). A submission that waits, or that leaves a request whose
-/// bios have all ended, completes it itself; none is called then.
+/// and [`Operations::done_at_ioend`], unless its data still has to be copied, which a worker does
+/// at once. They own the request and have to complete it, or to leave that to a worker
+/// ([`Unique::punt`]). A submission that waits, or that leaves a request whose bios have all ended,
+/// completes it itself; none is called then.
 pub trait Operations: Sized + Send + 'static {
     /// The cache that the memory of such requests comes from.
     fn cache() -> &'static Cache<Self>;
@@ -242,14 +244,15 @@ const MARK: usize = bindings::IOMAP_DIO_RUST_MARK as usize;
 #[doc(alias = "iomap_dio")]
 #[repr(C)]
 pub(super) struct Head<T: Operations> {
+    /// In a front pad: written when C gets the request.
     #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
-    mark: usize,
+    mark: MaybeUninit<usize>,
     /// The next one for the same worker. Initialised when the request is punted, which few are.
-    pub(super) next: *mut Self,
+    pub(super) next: MaybeUninit<*mut Self>,
     /// As above.
     pub(super) work: Opaque<bindings::work_struct>,
-    /// Where this is. Written when nothing but a pointer at the request is kept, and where a bounced
-    /// bio ends.
+    /// Where this is. Written when nothing but a pointer at the request is kept, and where a
+    /// bounced bio ends.
     pub(super) home: MaybeUninit<Home>,
     /// What happens to the caller's pages.
     pub(super) pages: Pages,
@@ -276,9 +279,9 @@ pub(super) enum Home {
 /// The end of the front pad of a bio.
 ///
 /// ```text
-///       | next | work | pages | kiocb | description | handshake | bio ...
-///  ^                                                            ^
-///  FRONT_PAD bytes before the bio                               begins a cache line
+///       | next | work | home | pages | kiocb | description | handshake | bio ...
+///  ^                                                                   ^
+///  FRONT_PAD bytes before the bio                                      begins a cache line
 /// ```
 ///
 /// The fields that every request uses come last, so that they share no cache line with the others.
@@ -319,7 +322,7 @@ pub(super) struct Counted<T: Operations> {
 ///
 /// # Invariants
 ///
-/// The request is there as long as this is used, and all is initialised but `work` and `home`.
+/// The request is there as long as this is used, and initialised.
 pub(super) struct Shared<T: Operations>(*mut Counted<T>);
 
 impl<T: Operations> Deref for Shared<T> {
@@ -345,7 +348,8 @@ impl<T: Operations> Shared<T> {
 ///
 /// # Invariants
 ///
-/// `protocol` and what comes after `bounced` are initialised, and the submission has all references.
+/// `protocol` and what comes after `bounced` are initialised, and the submission has all
+/// references.
 pub struct Prepared<T: Operations>(*mut Counted<T>);
 
 impl<T: Operations> Drop for Prepared<T> {
@@ -715,8 +719,7 @@ impl<T: Operations> BioRef<T> {
 ///
 /// # Invariants
 ///
-/// `head` is the memory of a request with this `home`, all of which is initialised but `work` and
-/// `home`. Nobody else refers to it.
+/// `head` is the memory of a request with this `home`, and initialised. Nobody else refers to it.
 #[must_use = "a dropped request is never completed"]
 pub struct Unique<T: Operations> {
     head: *mut Head<T>,
@@ -804,9 +807,15 @@ impl<T: Operations> Unique<T> {
         self.head().pages
     }
 
-    /// The kiocb, and the description.
+    /// As [`Unique::iocb`], to be changed.
+    #[inline]
+    pub(super) fn iocb_mut(&mut self) -> &mut BusyIocb<DioOps> {
+        &mut self.head_mut().left.0
+    }
+
+    /// The kiocb, and the description, which alone may be exchanged.
     #[inline(always)]
-    pub fn parts(&mut self) -> (&mut BusyIocb<DioOps>, &mut T) {
+    pub fn parts(&mut self) -> (&BusyIocb<DioOps>, &mut T) {
         let (iocb, dio) = &mut self.head_mut().left;
         (iocb, dio)
     }
@@ -838,8 +847,8 @@ impl<T: Operations> Unique<T> {
 
     /// Where the link to the next one for the same worker is.
     #[inline]
-    pub(super) fn link(&mut self) -> &mut *mut Head<T> {
-        &mut self.head_mut().next
+    pub(super) fn link(&mut self) -> *mut *mut Head<T> {
+        self.head_mut().next.as_mut_ptr()
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
@@ -850,7 +859,7 @@ impl<T: Operations> Unique<T> {
         // SAFETY: The request is ours.
         unsafe {
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
-            (&raw mut (*self.head).mark).write(MARK);
+            (&raw mut (*self.head).mark).write(MaybeUninit::new(MARK));
             (&raw mut (*self.head).home).write(MaybeUninit::new(self.home));
         }
         self.head.cast()

@@ -350,7 +350,7 @@ impl Disk {
     }
 }
 
-// SAFETY: No bio of such a request is submitted.
+// SAFETY: No bio of such a request is submitted, and the super block of the tests has no lists.
 unsafe impl Exported for Probe {}
 
 /// Begins with bios, and submits none.

@@ -35,6 +35,7 @@
 //! C header: [`include/linux/fs/super_types.h`](srctree/include/linux/fs/super_types.h).
 
 use super::{
+    bio::Exported,
     flags::EndIoFlags,
     handover::Llist,
     request::{
@@ -74,7 +75,8 @@ use core::{
 /// The most bytes that a file system is told of at once, so that its transaction stays small.
 const MOST_BYTES: isize = 16 << 20;
 
-/// Requests of one inode that a worker completes, by position in the file if they are not many.
+/// Requests that a worker completes: all of a list at first, then those of one inode, by position
+/// in the file if they are not many.
 ///
 /// # Invariants
 ///
@@ -105,10 +107,10 @@ impl<T: Operations> Batch<T> {
     #[expect(clippy::should_implement_trait)] // The others are looked at in between.
     #[inline]
     pub fn next(&mut self) -> Option<Unique<T>> {
-        let mut first = ManuallyDrop::into_inner(self.iter().next()?);
+        let (first, next) = self.links().next()?;
         // INVARIANT: The others stay ours, and nothing leads to this one.
-        self.first = *first.link();
-        Some(first)
+        self.first = next;
+        Some(ManuallyDrop::into_inner(first))
     }
 
     /// Whether there is no request.
@@ -128,13 +130,19 @@ impl<T: Operations> Batch<T> {
 
     /// The requests in the batch.
     fn iter(&mut self) -> impl Iterator<Item = ManuallyDrop<Unique<T>>> + '_ {
+        self.links().map(|(request, _)| request)
+    }
+
+    /// As [`Batch::iter`], each with what its `next` leads to.
+    fn links(&mut self) -> impl Iterator<Item = (ManuallyDrop<Unique<T>>, *mut Head<T>)> + '_ {
         let mut next = self.first;
         iter::from_fn(move || {
             let at = NonNull::new(next)?;
             // SAFETY: By the invariants it is ours. It is not dropped, and the next one is another.
             unsafe {
-                next = at.as_ref().next;
-                Some(ManuallyDrop::new(Unique::from_raw(at.as_ptr().cast())))
+                next = at.as_ref().next.assume_init();
+                let request = Unique::from_raw(at.as_ptr().cast());
+                Some((ManuallyDrop::new(request), next))
             }
         })
     }
@@ -161,7 +169,7 @@ impl<T: Operations> Batch<T> {
         // SAFETY: By the invariants the link is ours, and so is the request.
         // INVARIANT: What was behind the link is behind the request.
         unsafe {
-            (*head).next = *link;
+            (*head).next.write(*link);
             *link = head;
         }
     }
@@ -221,7 +229,8 @@ impl<T: Operations> Batch<T> {
             // OVERFLOW: A position in the file.
             let end = first.iocb().ki_pos().wrapping_add(size as i64);
             let len = size.saturating_add(more);
-            if next.iocb().ki_pos() != end || other != kind || len > MOST_BYTES {
+            let is_own = ptr::eq(next.iocb().inode(), first.iocb().inode());
+            if next.iocb().ki_pos() != end || other != kind || len > MOST_BYTES || !is_own {
                 break;
             }
             // OVERFLOW: A small number.
@@ -235,9 +244,9 @@ impl<T: Operations> Batch<T> {
         stats::add(Stat::MergedWrites, others.wrapping_add(1));
         // SAFETY: The file system was told of all of them just now.
         unsafe {
-            first.parts().0.assume_told();
+            first.iocb_mut().assume_told();
             for mut other in self.iter().take(others) {
-                other.parts().0.assume_told();
+                other.iocb_mut().assume_told();
             }
         }
     }
@@ -262,8 +271,9 @@ impl<T: CompleteWork> Batch<T> {
     }
 }
 
-/// Requests that a worker may complete.
-pub trait CompleteWork: Operations {
+/// Requests that a worker may complete. The lists of a super block have no others, so they are of
+/// one kind.
+pub trait CompleteWork: Exported {
     /// Goes on with requests that were punted, at most [`Batch::MOST`], on the work queue
     /// (`iomap_dio_complete_work()`). It has to complete all of them.
     fn complete_work(batch: Batch<Self>, ctx: MaySleep);
@@ -283,10 +293,11 @@ impl<T: CompleteWork> Unique<T> {
         // SAFETY: The request is ours. Once it is on the list it may be gone, unless it leads: then
         // its work item takes it from there. The lists stay as long as the super block.
         let run = unsafe {
-            (*head).next = ptr::null_mut();
+            let link = (&raw mut (*head).next).cast::<*mut Head<T>>();
+            link.write(ptr::null_mut());
             if list.is_null() {
                 complete_chain::<T>
-            } else if (*list).add(head.cast(), |next| (*head).next = next.cast()) {
+            } else if (*list).add(head.cast(), |next| link.write(next.cast())) {
                 complete_list::<T>
             } else {
                 return;

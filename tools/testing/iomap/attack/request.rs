@@ -46,6 +46,18 @@ pub fn freed_after(queued: Queued) -> isize {
     queued.answer().into_raw()
 }
 
+// Requests that have ended are apart: each has its own kiocb.
+
+/// Whoever owns two of them cannot exchange their kiocbs.
+pub fn exchanged<T: Operations>(one: &mut Unique<T>, other: &mut Unique<T>) {
+    core::mem::swap(one.parts().0, other.parts().0); //~ E0308 mutability
+}
+
+/// Only requests of the kind that the lists of a super block are for can be punted.
+pub fn punted<T: Operations>(request: Unique<T>) {
+    request.punt(); //~ E0599 punt
+}
+
 // S11: references made without a bio and forgotten would wrap the count.
 
 /// Only the submission of a bio makes a reference.

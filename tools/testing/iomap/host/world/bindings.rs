@@ -125,7 +125,7 @@ consts! {
     TASK_RUNNING = 0, TASK_UNINTERRUPTIBLE = 2, GFP_KERNEL = 1, GFP_NOWAIT = 2, GFP_NOFS = 3,
     EIOCBQUEUED = 529, MAX_ERRNO = 4095, S_ENCRYPTED = 1 << 14, BLK_POLL_ONESHOT = 1,
     BLK_FEAT_WRITE_CACHE = 1 << 0, BLK_FEAT_FUA = 1 << 1, BLK_FEAT_NOWAIT = 1 << 2, BLK_FEAT_ZONED = 1 << 3, BIO_MAX_VECS = 256,
-    BIO_PAGE_PINNED = 0, BIOSET_NEED_BVECS = 1, BIOSET_PERCPU_CACHE = 4, _slab_flag_bits__SLAB_HWCACHE_ALIGN = 4,
+    BIO_PAGE_PINNED = 0, BIO_COMPLETE_IN_TASK = 1, BIOSET_NEED_BVECS = 1, BIOSET_PERCPU_CACHE = 4, _slab_flag_bits__SLAB_HWCACHE_ALIGN = 4,
     mapping_flags_AS_EIO = 0, mapping_flags_AS_ENOSPC = 1, iter_type_ITER_UBUF = 0, iter_type_ITER_IOVEC = 1,
     iter_type_ITER_BVEC = 2, iter_type_ITER_KVEC = 3, req_op_REQ_OP_READ = 0, req_op_REQ_OP_WRITE = 1,
     req_flag_bits___REQ_SYNC = 8, req_flag_bits___REQ_IDLE = 9, req_flag_bits___REQ_FUA = 10,
