@@ -17,7 +17,8 @@
 //!
 //! # The house
 //!
-//! Each floor uses those below it. Only the end of a bio comes up from below, by a trait:
+//! Each floor uses those below it. Only the end of a bio and a worker come up from below, by
+//! traits:
 //!
 //! ```text
 //!         a file system calls
@@ -28,13 +29,14 @@
 //!  | direct_io/   submit   single   mapping               complete                |
 //!  |              dio   decide                               ^                    |
 //!  +---------------------------------------------------------|--------------------+
-//!  | rust/kernel/ request   bio_set   bio   handover     Operations               |
-//!  |    iomap/    kiocb   iter   ops   flags   trace         |                    |
+//!  | rust/kernel/ request   bio_set   bio   handover     Operations, CompleteWork |
+//!  |    iomap/    kiocb   iter   ops   flags             and GivenAway            |
+//!  |              worker   stats   trace                     |                    |
 //!  +---------------------------------------------------------|--------------------+
 //!  | rust/kernel/ block/   fs/   iov/   task/                |                    |
 //!  +---------------------------------------------------------|--------------------+
 //!                 |                                          |
-//!     block layer, page cache, scheduler                a bio ends
+//!     block layer, page cache, scheduler           a bio ends, a worker runs
 //! ```
 //!
 //! # One 4k write

@@ -6,8 +6,8 @@
 //! [`Operations::done`] completes it at once or leaves it to a work queue, which runs
 //! [`CompleteWork::complete_work`]. The submitter completes what it waited for with [`answer`]. All
 //! of them call [`end`] and then [`Ended::flush_and_complete`], which are the steps of
-//! `iomap_dio_complete()` in their order. A worker that has many requests flushes for several of
-//! them in between.
+//! `iomap_dio_complete()` in their order. A worker that has many requests flushes once for several
+//! of them in between, and then calls [`Ended::complete`].
 
 #![forbid(unsafe_code)]
 
@@ -102,7 +102,8 @@ impl Operations for Dio {
         request.punt();
     }
 
-    /// Completes the request at once, unless that could wait for this worker, as writeback may.
+    /// Completes the request at once, unless it has failed or that could wait for this worker, as
+    /// writeback may.
     fn done_at_ioend(mut request: Unique<Self>, ctx: MaySleep) {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
@@ -197,7 +198,9 @@ fn end_io_of_a_write(request: &Unique<Dio>) -> Option<(isize, EndIoFlags)> {
     well.then(|| (dio.size, dio.end_io_flags(request.pages())))
 }
 
-/// The work that comes up when the last bio has ended.
+/// The work that comes up when the last bio of an asynchronous request has ended.
+///
+/// A write has to drop pages that were cached meanwhile, which may block.
 #[inline(always)]
 fn work_at_end(iocb: &BusyIocb<DioOps>, dio: &Dio, failed: bool) -> CompWork {
     if failed {

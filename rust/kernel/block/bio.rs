@@ -673,8 +673,8 @@ impl Filled {
             if bio.bi_vcnt >= most {
                 return Err(EINVAL);
             }
-            // SAFETY: The bio has so many segments, and the iterator is valid. The pages are given back
-            // with the bio.
+            // SAFETY: The bio has so many segments, and the iterator is valid. The pages are given
+            // back with the bio.
             let bytes = unsafe {
                 bindings::iov_iter_extract_bvecs(
                     memory.as_raw(),
@@ -831,8 +831,8 @@ pub(crate) unsafe fn set_nowait(bio: *mut bindings::bio) {
     }
 }
 
-/// Whether the device takes a bio as one (`bio_split_rw()`). One that `is_scattered`, whose segments
-/// may be too many, is shown to the function that splits.
+/// Whether the device takes a bio as one (`bio_split_rw()`). One that `is_scattered`, whose
+/// segments may be too many, is shown to the function that splits.
 ///
 /// # Safety
 ///
@@ -874,8 +874,8 @@ unsafe fn is_within_limits(
 }
 
 /// Lets the owner of `iocb` poll for a bio (`bio_set_polled()`), unless the block layer will submit
-/// an encrypted copy in its place, which no poller could find: the device cannot encrypt. It is told
-/// that it cannot poll then. Returns which.
+/// an encrypted copy in its place, which no poller could find: the device cannot encrypt. It is
+/// told that it cannot poll then. Returns which.
 ///
 /// A polled bio raises no interrupt: it ends only when somebody polls for it.
 ///

@@ -162,8 +162,8 @@ flag_word! {
         /// The file system picks the disk address at submission.
         #[doc(alias = "IOMAP_F_ANON_WRITE")]
         ANON_WRITE = bindings::IOMAP_F_ANON_WRITE,
-        /// Some of the unwritten blocks are written, so nothing around the data may be zeroed: each bio
-        /// is of whole blocks.
+        /// Some of the unwritten blocks are written, so nothing around the data may be zeroed: each
+        /// bio is of whole blocks.
         #[doc(alias = "IOMAP_F_MIXED")]
         MIXED = bindings::IOMAP_F_MIXED,
         /// The file system generates and checks integrity data itself.

@@ -7,19 +7,21 @@
 //! ```text
 //!       begin_dio()               end_io()             end_dio()
 //!  NewIocb -------> BusyIocb<DioOps> -----> BusyIocb<()> -----> DoneIocb --+--> complete()
-//!   |                                            |                         |
-//!   | answer()                                   | refuse()                | answer()
-//!   +--------------------> Answer <--------------+-------------------------+
-//!                             ^
-//!  Queued -------- answer() --+
+//!   |                    |                       |                         |
+//!   | answer()           | refuse()              | refuse()                | answer()
+//!   +--------------------+---> Answer <----------+-------------------------+
+//!                                ^
+//!  Queued -------- answer() -----+
 //! ```
 //!
-//! Each is consumed by the step to the next. So the file system is told once, then
-//! `inode_dio_end()` is called once, and then the result is either returned or passed to
-//! `ki_complete()`, after which nothing of the kiocb is used. A submission that has handed its
-//! request over has only a [`Queued`], from which it can only return `-EIOCBQUEUED`.
+//! Each is consumed by the step to the next. So the file system is told at most once, not at all of
+//! a request that is refused, then `inode_dio_end()` is called once, and then the result is either
+//! returned or passed to `ki_complete()`, after which nothing of the kiocb is used. A submission
+//! that has handed its request over has only a [`Queued`], from which it can only return
+//! `-EIOCBQUEUED`.
 //!
-//! A value that is dropped instead is a request that nobody completes. The kernel warns of it.
+//! A value that is dropped instead is a request that nobody completes. The kernel warns of it,
+//! unless it was not begun.
 //!
 //! # Order of completion
 //!
@@ -238,7 +240,8 @@ impl NewIocb<()> {
 /// # Invariants
 ///
 /// One count of `i_dio_count` of the file's inode belongs to this value. The callbacks of `O`, if
-/// it has any, are those of the request and were not told of its end.
+/// it has any, are those of the request and were not told of its end, or have failed to hear of it
+/// together with others.
 #[doc(alias = "i_dio_count")]
 #[must_use = "a dropped request is never completed"]
 pub struct BusyIocb<O> {

@@ -185,7 +185,8 @@ impl DioOps {
     /// # Safety
     ///
     /// `iocb` must be the valid kiocb of the request that the callbacks came with. Once for a
-    /// request.
+    /// request, and once more if they may be told again ([`DioOps::merges_end_io`]) and have
+    /// failed.
     #[inline(always)]
     pub(super) unsafe fn end_io(
         &self,

@@ -90,10 +90,10 @@ macro_rules! is_on {
 
 /// Whether any tracepoint in `iomap_iter()` is on.
 ///
-/// [`Iter::next`] takes a shortcut around `iomap_iter()` where it can. It must not while somebody
-/// traces what that function does.
+/// [`Iter`] takes a shortcut around `iomap_iter()` where it can. It must not while somebody traces
+/// what that function does.
 ///
-/// [`Iter::next`]: super::iter::Iter::next
+/// [`Iter`]: super::iter::Iter
 #[inline(always)]
 pub(super) fn iterators_are_traced() -> bool {
     is_on!(__tracepoint_iomap_iter)
@@ -139,8 +139,8 @@ pub fn queued(inode: &Inode, rest: impl FnOnce() -> (i64, u64)) {
 /// The page cache could not be invalidated for a write of `len` bytes at byte `pos`
 /// (`trace_iomap_dio_invalidate_fail()`).
 ///
-/// The write fails with `ENOTBLK`, on which the file system falls back to the page cache. The
-/// direct write would otherwise leave old data in the cache.
+/// The write fails with `ENOTBLK`, on which the file system falls back to the page cache, or with
+/// `EAGAIN` if it must not be torn. The direct write would otherwise leave old data in the cache.
 #[doc(alias = "trace_iomap_dio_invalidate_fail")]
 #[inline]
 pub fn invalidate_failed(inode: &Inode, pos: i64, len: u64) {
