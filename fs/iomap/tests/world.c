@@ -589,8 +589,9 @@ static void play(void *arg)
 	if (!w.stuck)
 		play_steps(NULL);
 	w.inline_steps = false;
-	/* The block layer decrypts in its own worker. */
-	if (s->crypt == CRYPT_BLOCK_LAYER)
+	/* The block layer decrypts in its own worker, and ends bounced reads there. */
+	if (s->crypt == CRYPT_BLOCK_LAYER ||
+	    (s->dio_flags & IOMAP_DIO_BOUNCE && !atomic_read(&w.in_flight)))
 		wait_until(ret != -EIOCBQUEUED || READ_ONCE(w.completed));
 	if (ret == -EIOCBQUEUED && !w.completed)
 		w.stuck = true;

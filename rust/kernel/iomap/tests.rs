@@ -7,6 +7,7 @@ use super::{
         Exported,
         Template, //
     },
+    bio_set::BioSet,
     flags::{
         BeginFlags,
         CallerFlags,
@@ -353,6 +354,10 @@ impl Disk {
 // SAFETY: No bio of such a request is submitted, and the super block of the tests has no lists.
 unsafe impl Exported for Probe {}
 
+// SAFETY: The test is refused before it is used.
+#[cfg(not(CONFIG_BLK_CGROUP))]
+static BIOS: BioSet<Probe> = unsafe { BioSet::new() };
+
 /// Begins with bios, and submits none.
 #[cfg(not(CONFIG_BLK_CGROUP))]
 fn template(request: &mut Submitter<'_, Probe>, extent: Extent<'_>) -> Result<usize> {
@@ -647,6 +652,8 @@ mod cases {
         fs.stale_source = false;
 
         Iter::over(ops(&mut fs), BeginFlags::DIRECT, |iter| {
+            // Without a mapping there is nothing, also here.
+            assert_eq!(iter.length(), 0);
             let mut found = iter.begin(ctx())?;
             while found {
                 assert!(iter.begin(ctx())?);
@@ -684,6 +691,31 @@ mod cases {
             let (iocb, _) = own.into_parts();
             let mut own = submitter(iocb, memory, 7)?;
             assert_eq!(template(&mut own, extent)?, 0);
+            own.memory.advance(8192);
+            let bios = Template::new(&mut own, extent.span(false)?, OpFlags::SYNC, ctx());
+            assert_eq!(bios.ok_or(EINVAL)?.submit_next(), Err(EINVAL));
+
+            // One bio of all that is left is for the kiocb of this file, and of something.
+            let mut block = Memory::new(0, 4096)?;
+            let mut block = block.iter(bindings::ITER_SOURCE);
+            assert_eq!(iter.advance(4096), Ok(()));
+            assert!(iter.next(Ok(()), ctx())?);
+            let Mapping::Mapped(extent) = iter.mapping() else {
+                return Err(EINVAL);
+            };
+            let whole = extent.whole(false)?;
+            let stranger = super::iocb(DioOps::none())?;
+            let flags = OpFlags::SYNC;
+            let filled = BIOS.fill::<_, false, false>(stranger, &whole, &mut block, flags, ctx());
+            let Err((stranger, error)) = filled else {
+                return Err(EINVAL);
+            };
+            assert_eq!(error, EINVAL);
+            end(stranger);
+            assert_eq!(iter.advance(4096), Ok(()));
+            let Mapping::Unknown = iter.mapping() else {
+                return Err(EINVAL);
+            };
             Ok((own, other))
         })?;
         over(sealed(own.seal(ctx()))?);

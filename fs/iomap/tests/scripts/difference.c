@@ -147,6 +147,12 @@ const struct script difference_scripts[] = {
 	  .end_io = 1, ENDS_IN(SOFTIRQ),
 	  SHOWS("end bio0 status=0 step/softirq", "end_io size=16384 error=0",
 		"ki_complete 16384"), NEVER(" worker\n") },
+	{ .name = "D102 a bounced read of several bios is copied in process context",
+	  READS(8192, 8192), .async = 1, .dio_flags = IOMAP_DIO_BOUNCE | IOMAP_DIO_PARTIAL,
+	  .crashes_c = 1, ENDS_IN(HARDIRQ),
+	  .differs = "BIO_COMPLETE_IN_TASK without ->submit_io(); C sleeps in the interrupt",
+	  SHOWS("end bio0 status=0 step/hardirq", "trace complete", " worker\n",
+		"ki_complete 8192") },
 
 	/* Incomplete mappings */
 	{ .name = "a read of blocks of no device fails", READS(4096, -EIO), .crashes_c = 1,

@@ -50,7 +50,7 @@ pub fn freed_after(queued: Queued) -> isize {
 
 /// Whoever owns two of them cannot exchange their kiocbs.
 pub fn exchanged<T: Operations>(one: &mut Unique<T>, other: &mut Unique<T>) {
-    core::mem::swap(one.parts().0, other.parts().0); //~ E0308 mutability
+    core::mem::swap(one.parts().0, other.parts().0); //~ E0308 arguments
 }
 
 /// Only requests of the kind that the lists of a super block are for can be punted.
