@@ -31,19 +31,13 @@ use super::{
 };
 use crate::{
     alloc::{
-        flags::{
-            GFP_KERNEL,
-            GFP_NOWAIT, //
-        },
+        flags::GFP_NOWAIT,
         Flags, //
     },
     bindings,
     error::to_result,
     flag_word::flag_word,
-    fs::{
-        inode::Inode,
-        IocbFlags, //
-    },
+    fs::inode::Inode,
     iov::IovIter,
     page::{
         PAGE_SHIFT,
@@ -242,7 +236,7 @@ impl Bio {
                     self.as_raw(),
                     inode.as_raw(),
                     pos,
-                    GFP_KERNEL.as_raw(),
+                    crate::alloc::flags::GFP_KERNEL.as_raw(),
                 );
             }
         }
@@ -849,10 +843,10 @@ unsafe fn is_within_limits(
         // Of the whole disk.
         let start = (*(*bio).bi_bdev).bd_start_sect;
         let sector = (*bio).bi_iter.bi_sector.wrapping_add(start);
-        let (mut most, chunk) = ((*limits).max_sectors, (*limits).chunk_sectors);
-        if let Some(after) = sector.checked_rem(u64::from(chunk)) {
-            // CAST: Less than a chunk.
-            most = core::cmp::min(most, chunk.wrapping_sub(after as u32));
+        let mut most = (*limits).max_sectors;
+        if let chunk @ 1.. = (*limits).chunk_sectors {
+            let left = bindings::blk_boundary_sectors_left(sector, chunk);
+            most = core::cmp::min(most, left);
         }
         // A bio that is split ends with a physical block.
         let in_block = ((*limits).physical_block_size >> SECTOR_SHIFT).wrapping_sub(1);
@@ -895,7 +889,7 @@ pub(crate) unsafe fn set_polled(bio: *mut bindings::bio, iocb: *mut bindings::ki
             if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 && !crypt.is_null() {
                 let config = &raw const (*(*crypt).bc_key).crypto_cfg;
                 if !bindings::blk_crypto_config_supported_natively(bdev, config) {
-                    (*iocb).ki_flags &= !IocbFlags::HIPRI.into_raw();
+                    (*iocb).ki_flags &= !crate::fs::IocbFlags::HIPRI.into_raw();
                     return false;
                 }
             }

@@ -47,7 +47,6 @@ use crate::{
         bio::{
             op,
             Bio,
-            Filled,
             OpFlags, //
         },
     },
@@ -529,7 +528,7 @@ mod cases {
             }
             let mut bio = new_bio(disk.bdev(), write)?.zero(512)?;
             // SAFETY: The bio is ours.
-            let data = |bio: &Filled| unsafe { (*bio.as_raw()).bi_integrity };
+            let data = |bio: &crate::block::bio::Filled| unsafe { (*bio.as_raw()).bi_integrity };
             bio.protect(ctx());
             let first = data(&bio);
             assert!(!first.is_null());

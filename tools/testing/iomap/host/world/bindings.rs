@@ -584,6 +584,9 @@ functions! {
     -> c_int {
         c_int::from((*bio).bi_iter.bi_size > max_bytes || is_scattered(bio, &*limits))
     }
+    any fn blk_boundary_sectors_left(offset: u64, boundary: c_uint) -> c_uint {
+        boundary - (offset % u64::from(boundary)) as c_uint
+    }
     any fn max_integrity_io_size(_: *mut queue_limits) -> u32 { 0 }
     any fn blk_start_plug(_: *mut blk_plug) {}
     any fn blk_finish_plug(_: *mut blk_plug) {}
