@@ -882,7 +882,7 @@ CASE(nowait_border, "nowait-border")
 	enum { BLOCKS, LOST, SECTORS, HOLES, NR };
 	const u32 many = 64, unit = 2 * env.blksz, total = many * unit, room = round_up(unit, 64 * KiB);
 	bool crosses = is_fs("xfs") && !env.always_cow, lazy = is_fs("ext4") || is_fs("xfs");
-	u8 *want = xalloc(total), *end = (u8 *)xalloc(room + PAGE) + room;
+	u8 *want = xalloc(total), *many_blocks = xalloc(total), *end = (u8 *)xalloc(room + PAGE) + room;
 	int fd = create("nowait-border", O_DIRECT), refused = 0;
 
 	OK(mprotect(end, PAGE, PROT_NONE));
@@ -929,6 +929,12 @@ CASE(nowait_border, "nowait-border")
 				ret = RET(pwrite(fd, data, len, at));
 			CHECK(ret == len, "write %d of %u bytes at %u: %lld", kind, len, at, ret);
 			memcpy(want + at, data, len);
+		}
+		/* From a written block to one, with too many borders between. */
+		for (int tries = 0; tries < 100 && kind == SECTORS && is_fs("ext4"); tries++) {
+			s64 ret = nowait_write(fd, many_blocks, total - env.blksz - 2 * edge, edge);
+
+			CHECK(ret == -EAGAIN, "write to many extents: %lld", ret);
 		}
 		CHECK_BYTES(fd, want, total, 0);
 	}
