@@ -62,7 +62,8 @@ use kernel::{
     task::MaySleep, //
 };
 
-/// Whether the mapping needs more than a single bio.
+/// Whether the mapping needs more than a single bio: protection information, which a worker of the
+/// file system may have to check (`->submit_io`), or an address, which only that can assign.
 #[inline(always)]
 fn needs_more(extent: Extent<'_>) -> bool {
     extent
