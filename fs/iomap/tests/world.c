@@ -498,7 +498,7 @@ static void final_words(void)
 	if (moved() + iov_iter_count(&w.iter) != w.count && (w.s->moved || w.impl == IMPL_RUST))
 		say(" moved=%zu", moved());
 	if (w.dio_waits)
-		say(wait_for_completion_timeout(&w.dio_waited, HZ) ? " waited" : " not woken");
+		say(wait_for_completion_timeout(&w.dio_waited, PATIENCE) ? " waited" : " not woken");
 	if (w.s->fresh_wq)
 		say(" wq=%d", !!w.sb->s_dio_done_wq);
 	if (wb_err)

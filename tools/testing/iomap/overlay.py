@@ -52,7 +52,8 @@ def die(text: str) -> NoReturn:
 
 def say(text: str) -> None:
     """With the time since the start, as in common.sh."""
-    minutes, seconds = divmod(int(time.time()) - int(os.environ.get("IOMAP_T0", time.time())), 60)
+    now = int(time.time())
+    minutes, seconds = divmod(now - int(os.environ.get("IOMAP_T0", now)), 60)
     print(f"[{minutes:2}:{seconds:02}] {text}", file=sys.stderr)
 
 

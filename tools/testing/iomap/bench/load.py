@@ -33,7 +33,8 @@ UNWRITTEN_SIZE = 256 * MIB
 SPLIT_SIZE, SPLIT = 32 * MIB, 8 << 10
 HUGE_PAGES = 16
 NR_HUGE_PAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
-START_TIMEOUT = 30
+# In the guest, whose clock runs ahead while it waits for the host.
+START_TIMEOUT = 600
 
 
 Result = dict[str, Any]

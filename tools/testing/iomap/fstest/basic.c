@@ -614,14 +614,22 @@ CASE(self_mmap, "self-mmap")
 	}
 }
 
+/* What is in the way of a request that was refused gets a moment to go. */
+static s64 pause_if_refused(s64 ret)
+{
+	if (ret == -EAGAIN)
+		usleep(1000);
+	return ret;
+}
+
 static s64 nowait_read(int fd, void *buf, u32 len, u64 off)
 {
-	return RET(preadv2(fd, &(struct iovec){ buf, len }, 1, off, RWF_NOWAIT));
+	return pause_if_refused(RET(preadv2(fd, &(struct iovec){ buf, len }, 1, off, RWF_NOWAIT)));
 }
 
 static s64 nowait_write(int fd, void *buf, u32 len, u64 off)
 {
-	return RET(pwritev2(fd, &(struct iovec){ buf, len }, 1, off, RWF_NOWAIT));
+	return pause_if_refused(RET(pwritev2(fd, &(struct iovec){ buf, len }, 1, off, RWF_NOWAIT)));
 }
 
 /*
@@ -1081,7 +1089,7 @@ CASE(nowait_split, "nowait-split")
 
 				read_all(fd, buf, len, 0);
 				for (int tries = 0; tries < 100 && ret[0] != size; tries++)
-					ret[0] = RET(preadv2(fd, iov, 2, len - size, RWF_NOWAIT));
+					ret[0] = pause_if_refused(RET(preadv2(fd, iov, 2, len - size, RWF_NOWAIT)));
 				CHECK(ret[0] == size || (is_mapped() && ret[0] == -EAGAIN),
 				      "read of %u, %u kB at once: %lld", size, kb, ret[0]);
 				if (ret[0] == size) {
@@ -1091,7 +1099,7 @@ CASE(nowait_split, "nowait-split")
 				}
 				fill(buf, len, size + gap + kb);
 				for (int tries = 0; tries < 100 && ret[1] != size; tries++)
-					ret[1] = RET(pwritev2(fd, iov, 2, len - size, RWF_NOWAIT));
+					ret[1] = pause_if_refused(RET(pwritev2(fd, iov, 2, len - size, RWF_NOWAIT)));
 				CHECK(ret[1] == size, "write of %u, %u kB at once: %lld", size, kb, ret[1]);
 				memcpy(want + len - size, buf, first);
 				memcpy(want + len - size + first, buf + first + gap, size - first);

@@ -185,7 +185,7 @@ CASE(no_space, "no-space")
 	taken = free_blocks(fd) - most;
 	xfallocate(other, 0, 0, taken * bs);
 	for (u64 at = written; !was_full && at < size; at += bs) {
-		struct timespec patience = { .tv_sec = 20 };
+		struct timespec patience = { .tv_sec = 120 };
 		struct iocb iocb, *list = &iocb;
 		struct io_event event;
 
