@@ -56,7 +56,6 @@ impl BlockDevice {
     /// (`bdev_logical_block_size()`).
     ///
     /// The position and the size of each bio must be multiples of it.
-    #[doc(alias = "bdev_logical_block_size")]
     #[inline]
     pub(crate) fn logical_block_size(&self) -> u32 {
         self.limits().logical_block_size
@@ -65,7 +64,6 @@ impl BlockDevice {
     /// The alignment in bytes that memory segments need, less one (`bdev_dma_alignment()`).
     ///
     /// An address is aligned if it has no bit of the mask.
-    #[doc(alias = "bdev_dma_alignment")]
     #[inline]
     pub(crate) fn dma_alignment_mask(&self) -> u32 {
         self.limits().dma_alignment
@@ -98,7 +96,6 @@ impl BlockDevice {
     /// The largest bio in bytes whose integrity data fits one buffer (`max_integrity_io_size()`).
     ///
     /// Zero for a device without an integrity profile.
-    #[doc(alias = "max_integrity_io_size")]
     pub(crate) fn max_integrity_bytes(&self) -> usize {
         let mut limits = self.limits();
         match limits.integrity.metadata_size {

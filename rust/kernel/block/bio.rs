@@ -57,7 +57,6 @@ use core::{
 };
 
 /// The largest number of segments that a bio can have of its own (`BIO_MAX_VECS`).
-#[doc(alias = "BIO_MAX_VECS")]
 // CAST: 256.
 pub(crate) const MAX_VECS: u16 = bindings::BIO_MAX_VECS as u16;
 
@@ -92,7 +91,6 @@ impl Pages {
 }
 
 /// The operation of a transfer (`enum req_op`).
-#[doc(alias = "req_op")]
 #[inline]
 pub(crate) fn op(write: bool) -> u32 {
     if write {
@@ -111,7 +109,6 @@ pub(crate) fn op(write: bool) -> u32 {
 ///
 /// `bio` must have ended, be filled in place from memory of which `pages` is true, and belong to
 /// the caller, who does not use the pages afterwards.
-#[doc(alias = "bio_check_pages_dirty")]
 #[inline(always)]
 pub(crate) unsafe fn give_back_pages(bio: *mut bindings::bio, pages: Pages) {
     // SAFETY: Required of the caller.
@@ -135,7 +132,6 @@ pub(crate) unsafe fn give_back_pages(bio: *mut bindings::bio, pages: Pages) {
 /// # Safety
 ///
 /// As there, and the bio must not be used afterwards.
-#[doc(alias = "bio_put")]
 #[inline(always)]
 pub(crate) unsafe fn put_with_pages(bio: *mut bindings::bio, pages: Pages) {
     // SAFETY: Required of the caller.
@@ -155,7 +151,6 @@ pub(crate) unsafe fn put_with_pages(bio: *mut bindings::bio, pages: Pages) {
 /// # Safety
 ///
 /// `bio` must have ended and be valid.
-#[doc(alias("bi_status", "blk_status_to_errno"))]
 #[inline(always)]
 pub(crate) unsafe fn result(bio: *const bindings::bio) -> Result {
     // SAFETY: Required of the caller.
@@ -172,7 +167,6 @@ pub(crate) unsafe fn result(bio: *const bindings::bio) -> Result {
 /// # Invariants
 ///
 /// Nobody else knows of the bio, which is valid and empty.
-#[doc(alias = "bio")]
 #[must_use]
 pub(crate) struct Bio(NonNull<bindings::bio>);
 
@@ -202,14 +196,12 @@ impl Bio {
     /// Sets the first sector of the transfer on the device, in units of 512 bytes (`bi_sector`).
     ///
     /// A sector past the end of the device fails the bio with `EIO` when it is submitted.
-    #[doc(alias = "bi_sector")]
     #[inline]
     pub(crate) fn set_sector(&mut self, sector: u64) {
         self.fields().bi_iter.bi_sector = sector;
     }
 
     /// Sets the lifetime hint (`bi_write_hint`) to that of the file (`fcntl(F_SET_RW_HINT)`).
-    #[doc(alias = "bi_write_hint")]
     #[inline]
     pub(crate) fn set_write_hint(&mut self, inode: &Inode) {
         // SAFETY: The inode is valid; C reads the hint without a lock as well.
@@ -222,7 +214,6 @@ impl Bio {
     /// Does nothing for other files, nor for a bio that has an encryption context already. The
     /// block layer encrypts in software if the device cannot: of a write it submits an encrypted
     /// copy then.
-    #[doc(alias = "fscrypt_set_bio_crypt_ctx")]
     #[inline]
     pub(crate) fn set_crypt_ctx(&mut self, inode: &Inode, pos: i64, _ctx: MaySleep) {
         #[cfg(CONFIG_FS_ENCRYPTION_INLINE_CRYPT)]
@@ -264,7 +255,6 @@ impl Bio {
     /// # Safety
     ///
     /// `set` must be valid until the bio is put, and the context may sleep if `gfp` says so.
-    #[doc(alias = "bio_alloc_bioset")]
     #[inline]
     pub(crate) unsafe fn alloc(
         bdev: &BlockDevice,
@@ -289,7 +279,6 @@ impl Bio {
     /// Fails with `EFAULT` if the memory cannot be accessed, and with `EINVAL` if it is not aligned
     /// as the device needs it. The bio is put then, and `memory` stays where the C function leaves
     /// it.
-    #[doc(alias = "bio_iov_iter_get_pages")]
     #[inline(always)]
     pub(crate) fn pin(
         self,
@@ -317,7 +306,6 @@ impl Bio {
     ///
     /// Fails with `ENOTBLK` if that is not `len` bytes, and with `EINVAL` if the memory is of
     /// another kind, or not aligned as the device needs it. The bio is put then.
-    #[doc(alias = "bio_iov_iter_set")]
     #[inline(always)]
     pub(crate) fn borrow(
         self,
@@ -346,7 +334,6 @@ impl Bio {
     ///
     /// Fails with `EFAULT` if the memory cannot be accessed, and with `ENOMEM`. The bio is put
     /// then, and `memory` goes back to where it was.
-    #[doc(alias = "bio_iov_iter_bounce")]
     #[inline(always)]
     pub(crate) fn bounce(
         self,
@@ -449,7 +436,6 @@ impl Bio {
 
     /// Fills the bio with `len` bytes of zeroes. Fails with `EINVAL` if it has not enough segments
     /// ([`Bio::zero_vecs`]).
-    #[doc(alias = "bio_add_folio_nofail")]
     pub(crate) fn zero(mut self, len: u32) -> Result<Filled> {
         let (zeroes, bytes) = zero_folio();
         // CAST: Widening.
@@ -470,7 +456,6 @@ impl Bio {
 
 /// The largest page of zeroes that the kernel has (`largest_zero_folio()`), and its size in bytes.
 /// It is never freed.
-#[doc(alias = "largest_zero_folio")]
 fn zero_folio() -> (*mut bindings::folio, usize) {
     // SAFETY: The folio of zeroes is there since boot.
     unsafe {
@@ -488,7 +473,6 @@ fn zero_folio() -> (*mut bindings::folio, usize) {
 ///
 /// Nobody else knows of the bio, which is valid and was filled in this way. Its `bi_private` is the
 /// bounce buffer of [`Bio::bounce_at_once`], or NULL.
-#[doc(alias = "bio")]
 #[must_use]
 pub(crate) struct Filled {
     bio: ManuallyDrop<Bio>,
@@ -689,14 +673,12 @@ impl Filled {
     }
 
     /// Sets the I/O priority (`bi_ioprio`), normally that of the kiocb.
-    #[doc(alias = "bi_ioprio")]
     #[inline]
     pub(crate) fn set_ioprio(&mut self, ioprio: u16) {
         self.fields().bi_ioprio = ioprio;
     }
 
     /// The size of the transfer in bytes (`bi_size`).
-    #[doc(alias = "bi_size")]
     #[inline]
     pub(crate) fn size(&self) -> u32 {
         // SAFETY: By the invariants the bio is valid and nobody else uses it.
@@ -704,7 +686,6 @@ impl Filled {
     }
 
     /// The same bio, which ends in process context (`BIO_COMPLETE_IN_TASK`).
-    #[doc(alias = "BIO_COMPLETE_IN_TASK")]
     #[inline]
     pub(crate) fn ending_in_task(mut self) -> Self {
         self.fields().bi_flags |= 1 << bindings::BIO_COMPLETE_IN_TASK;
@@ -716,7 +697,6 @@ impl Filled {
     ///
     /// Sleeps on page locks. The end of the bio, which must not, then only looks for pages that
     /// were cleaned in between.
-    #[doc(alias = "bio_set_pages_dirty")]
     #[inline]
     pub(crate) fn set_pages_dirty(&mut self, _ctx: MaySleep) {
         // SAFETY: By the invariants nobody else uses the bio. Page locks may sleep, and so may the
@@ -729,7 +709,6 @@ impl Filled {
     /// Generates it for a write (`fs_bio_integrity_generate()`), and allocates room for it for a
     /// read (`fs_bio_integrity_alloc()`). The end of the bio frees it. Both do nothing if the bio
     /// has some already; this does nothing without `CONFIG_BLK_DEV_INTEGRITY`.
-    #[doc(alias("fs_bio_integrity_generate", "fs_bio_integrity_alloc"))]
     // Inline, so that the address of the value is not taken.
     #[inline(always)]
     pub(crate) fn protect(&mut self, _ctx: MaySleep) {
@@ -749,7 +728,6 @@ impl Filled {
     /// Charges the bytes of the bio to the current task as written (`task_io_account_write()`).
     ///
     /// `/proc/<pid>/io` shows them.
-    #[doc(alias = "task_io_account_write")]
     #[inline]
     pub(crate) fn account_write(&self) {
         // SAFETY: Charges the current task.
@@ -907,7 +885,6 @@ pub(crate) unsafe fn set_polled(bio: *mut bindings::bio, iocb: *mut bindings::ki
 /// # Safety
 ///
 /// `bio` must be complete, and must not be used afterwards.
-#[doc(alias = "blk_crypto_submit_bio")]
 #[inline(always)]
 pub(crate) unsafe fn submit(bio: *mut bindings::bio) {
     // SAFETY: Required of the caller.

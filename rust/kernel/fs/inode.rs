@@ -76,7 +76,6 @@ impl Inode {
     /// It is separate from the system's queues, because memory reclaim may wait for a completion.
     /// Its workers are in process context and may sleep. Once there is one it stays until the last
     /// file of the super block is closed.
-    #[doc(alias = "s_dio_done_wq")]
     #[inline]
     pub(crate) fn dio_done_wq(&self) -> Option<&Queue> {
         // ORDERING: Carries the address dependency on the queue's initialisation, as in C.
@@ -93,7 +92,6 @@ impl Inode {
     /// taken yet (`s_dio_done_lists`), or NULL if the super block has none.
     ///
     /// It stays as long as the super block.
-    #[doc(alias = "s_dio_done_lists")]
     #[inline]
     pub(crate) fn dio_done_list(&self) -> *mut bindings::llist_head {
         // SAFETY: The inode is valid, and pins the super block.

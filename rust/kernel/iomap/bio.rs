@@ -8,14 +8,7 @@
 //! C headers: [`include/linux/bio.h`](srctree/include/linux/bio.h),
 //! [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 //!
-//! # From a mapping to the end of a bio
-//!
-//! 1. Check what a mapping covers ([`Extent::span`]), and make a [`Template`] for it. That holds
-//!    what the bios of a mapping have in common, and how far they are.
-//! 2. Submit a bio for the next bytes of the memory with [`Template::submit_next`], until nothing
-//!    is left. Each gets a reference to the request.
-//! 3. When a bio ends, [`end_io`] gives its pages back and drops the reference. The last one
-//!    completes the request.
+//! # Examples
 //!
 //! ```no_run
 //! use kernel::{
@@ -43,8 +36,6 @@
 //!     Ok(bios.submitted())
 //! }
 //! ```
-//!
-//! [`Extent::span`]: super::iter::Extent::span
 
 use super::{
     flags::MapFlags,
@@ -367,7 +358,6 @@ pub unsafe trait Exported: Operations {}
 ///
 /// `bio` must have ended, its `bi_private` must be what `Template` has put there, and it
 /// must not be used afterwards.
-#[doc(alias = "bio_iov_iter_unbounce")]
 #[inline(always)]
 unsafe fn end<T: Operations>(
     bio: *mut bindings::bio,

@@ -508,7 +508,6 @@ fn sleep(handshake: &Handshake, ctx: MaySleep) {
 /// # Safety
 ///
 /// Called by the block layer, once, for such a bio.
-#[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_given<G: GivenAway>(bio: *mut bindings::bio) {
     let pad = FrontPad::<G::Failed>::of(bio);
     // SAFETY: The bio has ended and is given back. What is in front of it was written before it was
@@ -538,7 +537,6 @@ unsafe extern "C" fn end_given<G: GivenAway>(bio: *mut bindings::bio) {
 /// # Safety
 ///
 /// Called by the block layer, once, for such a bio.
-#[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
     let pad = FrontPad::<T>::of(bio);
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
@@ -585,7 +583,6 @@ unsafe extern "C" fn end_bounced<T: CompleteWork>(bio: *mut bindings::bio) {
 /// # Safety
 ///
 /// Called by the block layer, once, for such a bio.
-#[doc(alias = "bi_end_io")]
 unsafe extern "C" fn end_awaited<T: Operations>(bio: *mut bindings::bio) {
     // SAFETY: The bio has ended, and the submission, which does not leave it, has not been told
     // yet.

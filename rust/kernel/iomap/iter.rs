@@ -346,7 +346,6 @@ impl Iter<'_> {
 
     /// Calls `iomap_iter()`, or does what that would do where [`Iter::begin`] did. Returns what
     /// that returns.
-    #[doc(alias = "iomap_iter")]
     fn finish_and_begin(&mut self, status: Result, ctx: MaySleep) -> c_int {
         if let Asked::NotYet | Asked::Over = self.asked {
             return errno(status);
@@ -364,7 +363,6 @@ impl Iter<'_> {
     }
 
     /// Calls `iomap_iter()`.
-    #[doc(alias = "iomap_iter")]
     #[inline(always)]
     fn iterate(&mut self, status: Result, _ctx: MaySleep) -> c_int {
         self.fields_mut().status = errno(status);
@@ -745,7 +743,6 @@ impl<'m> Span<'m> {
     /// (`iomap_sector()`), which must be in a block of the span.
     ///
     /// All ones for [`MapFlags::ANON_WRITE`]: the file system decides at submission.
-    #[doc(alias = "iomap_sector")]
     #[inline(always)]
     pub(super) fn sector(&self, pos: i64) -> u64 {
         if self.flags().has(MapFlags::ANON_WRITE) {
@@ -762,7 +759,6 @@ impl<'m> Span<'m> {
     /// The size in bytes of the largest bio that can be bounced (`iomap_max_bio_size()`).
     ///
     /// Only integrity data limits it, because that must fit one buffer.
-    #[doc(alias = "iomap_max_bio_size")]
     #[inline]
     pub(super) fn max_bio_bytes(&self) -> usize {
         if self.flags().has(MapFlags::INTEGRITY) {

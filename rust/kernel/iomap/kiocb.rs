@@ -496,7 +496,6 @@ pub struct Answer {
 }
 
 /// The return value that promises a call of `ki_complete()`.
-#[doc(alias = "EIOCBQUEUED")]
 // CAST: A small number.
 const QUEUED: isize = -(bindings::EIOCBQUEUED as isize);
 

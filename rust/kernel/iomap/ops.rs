@@ -141,7 +141,6 @@ impl DioOps {
 
     /// Whether `->end_io` may be called once for writes that follow each other in the file, and
     /// again for each of them if that fails (`IOMAP_DIO_MERGE_END_IO`).
-    #[doc(alias = "IOMAP_DIO_MERGE_END_IO")]
     #[inline]
     pub(super) fn merges_end_io(&self) -> bool {
         self.get()
@@ -162,7 +161,6 @@ impl DioOps {
 
     /// Whether a worker has to end the bios of a bounced read only because the data is copied then,
     /// so that a copy that may be made in any context needs none (`IOMAP_DIO_INLINE_UNBOUNCE`).
-    #[doc(alias = "IOMAP_DIO_INLINE_UNBOUNCE")]
     #[inline]
     fn unbounces_inline(&self) -> bool {
         self.get()

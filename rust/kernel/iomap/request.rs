@@ -58,25 +58,10 @@
 //!                  Err(Queued)             punt(), after an error -------> complete_work()
 //! ```
 //!
-//! # Errors and context
-//!
-//! The submission and each bio may record an error; the first one counts. It does not end the
-//! request: all bios in flight do.
-//!
-//! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]) to
-//! the work queue of the super block, whose worker runs [`CompleteWork::complete_work`]. A request
-//! that its submission gets back is in process context already.
-//!
-//! # Defining a kind of request
-//!
-//! Implement [`Operations`], and make a static [`Cache`] and [`super::bio_set::BioSet`] for the
-//! memory. Only the kind that the exported end functions complete ([`Exported`]) can be counted, so
-//! there is one: `fs/iomap/direct_io/complete.rs`.
+//! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]). A
+//! request that its submission gets back is in process context already.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
-//!
-//! [`CompleteWork::complete_work`]: super::worker::CompleteWork::complete_work
-//! [`Exported`]: super::bio::Exported
 
 use super::{
     handover::{
@@ -200,7 +185,6 @@ impl<T: Operations> Cache<T> {
     }
 
     /// Allocates the memory of a request, uninitialised. Fails with `ENOMEM`.
-    #[doc(alias = "kmem_cache_alloc")]
     #[inline]
     fn alloc(&self) -> Result<NonNull<Counted<T>>> {
         let cache = NonNull::new(self.raw.load(Relaxed)).ok_or(ENOMEM)?;
@@ -212,7 +196,6 @@ impl<T: Operations> Cache<T> {
 
 /// Creates a cache of objects of `size` bytes, aligned to `align` bytes (`kmem_cache_create()`).
 /// Fails with `ENOMEM`.
-#[doc(alias = "kmem_cache_create")]
 pub(super) fn create_cache(
     name: &'static CStr,
     size: usize,
@@ -241,7 +224,6 @@ const MARK: usize = bindings::IOMAP_DIO_RUST_MARK as usize;
 
 /// What the memory of a request begins with, in either home. C sees it as an opaque
 /// `struct iomap_dio`.
-#[doc(alias = "iomap_dio")]
 #[repr(C)]
 pub(super) struct Head<T: Operations> {
     /// In a front pad: written when C gets the request.
@@ -631,7 +613,6 @@ impl Waiter for Waiting {
 /// # Safety
 ///
 /// `task` must wait for the request until it is handed back.
-#[doc(alias = "blk_wake_io_task")]
 #[cold]
 pub(super) unsafe fn wake(task: *mut c_void, hand_back: impl FnOnce()) {
     // INVARIANT: Required of the caller.
@@ -653,7 +634,6 @@ unsafe impl<T: Operations> Send for BioRef<T> {}
 
 impl<T: Operations> BioRef<T> {
     /// Turns the reference into a pointer for `bi_private`.
-    #[doc(alias = "bi_private")]
     #[inline]
     pub(super) fn into_raw(self) -> *mut c_void {
         self.shared.0.cast()

@@ -131,7 +131,6 @@ impl<'a> IovIter<'a> {
     }
 
     /// Whether the request is a write, which takes data from this memory (`iov_iter_rw()`).
-    #[doc(alias = "iov_iter_rw")]
     #[inline]
     pub(crate) fn is_source(&self) -> bool {
         self.fields().data_source
@@ -163,7 +162,6 @@ impl<'a> IovIter<'a> {
     }
 
     /// The kind of memory (`iov_iter_type()`), one of `ITER_*`.
-    #[doc(alias = "iov_iter_type")]
     #[inline]
     fn kind(&self) -> u32 {
         u32::from(self.fields().iter_type)
@@ -172,7 +170,6 @@ impl<'a> IovIter<'a> {
     /// Whether the memory belongs to user space (`user_backed_iter()`).
     ///
     /// A read dirties such pages; see [`Pages`](crate::block::bio::Pages).
-    #[doc(alias = "user_backed_iter")]
     #[inline]
     pub(crate) fn is_user_backed(&self) -> bool {
         matches!(
@@ -182,7 +179,6 @@ impl<'a> IovIter<'a> {
     }
 
     /// Whether the memory is segments of pages, which a bio borrows (`iov_iter_is_bvec()`).
-    #[doc(alias = "iov_iter_is_bvec")]
     #[inline]
     pub(crate) fn is_bvec(&self) -> bool {
         self.kind() == bindings::iter_type_ITER_BVEC
@@ -193,7 +189,6 @@ impl<'a> IovIter<'a> {
     ///
     /// Only the first offset can have some if the caller is correct: that of a buffer registered
     /// with io_uring. So the rest is looked at with `CONFIG_DEBUG_KERNEL` only, as in C.
-    #[doc(alias = "bio_iov_bvec_aligned")]
     #[inline(always)]
     pub(crate) fn is_bvec_aligned(&self, mask: u32) -> bool {
         let (segments, done) = self.bvecs();
@@ -273,7 +268,6 @@ impl<'a> IovIter<'a> {
     ///
     /// The iterator that `section` gets has a lifetime of its own, so it does not accept marks of
     /// this one, and swapping it for another does not compile.
-    #[doc(alias("iov_iter_truncate", "iov_iter_reexpand"))]
     #[inline(always)]
     pub(crate) fn cut<R>(&mut self, max: u64, section: impl FnOnce(&mut IovIter<'_>) -> R) -> R {
         // CAST: Widening, and back a value that came from a `usize`.
@@ -311,7 +305,6 @@ impl<'a> IovIter<'a> {
     /// (`bio_iov_vecs_to_alloc()`).
     ///
     /// Zero for a bvec iterator, whose segments the bio borrows.
-    #[doc(alias = "bio_iov_vecs_to_alloc")]
     #[inline]
     pub(crate) fn vecs_to_alloc(&mut self, max: u16) -> u16 {
         if self.is_bvec() {
@@ -324,7 +317,6 @@ impl<'a> IovIter<'a> {
     ///
     /// A read needs one more, for the bounce buffer itself, which comes before the pages it is
     /// copied to.
-    #[doc(alias = "bio_iov_bounce_nr_vecs")]
     #[inline]
     pub(crate) fn bounce_vecs(&mut self) -> u16 {
         if self.is_source() {
@@ -335,7 +327,6 @@ impl<'a> IovIter<'a> {
     }
 
     /// The number of pages that the memory spans, at most `max` (`iov_iter_npages()`).
-    #[doc(alias = "iov_iter_npages")]
     #[inline]
     fn pages(&mut self, max: u32) -> u16 {
         // So much spans as many pages, and C would look at each segment to find that.

@@ -84,7 +84,6 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     }
 
     /// The I/O priority of the request (`ki_ioprio`).
-    #[doc(alias = "ki_ioprio")]
     #[inline]
     pub(crate) fn ioprio(&self) -> u16 {
         self.fields().ki_ioprio
