@@ -171,9 +171,7 @@ pub(crate) fn read(
         }
     };
     let size = bio.size();
-    if bio.iocb().flags().has(IocbFlags::HIPRI) {
-        bio.poll_for();
-    }
+    bio.poll_for();
     match bio.submit(SimpleRead { size }, ctx) {
         Ok((iocb, result)) => complete::answer_simple(SimpleRead { size }, iocb, result, ctx),
         Err(queued) => {

@@ -67,7 +67,6 @@ use crate::{
         MAX_VECS, //
     },
     error::to_result,
-    fs::IocbFlags,
     prelude::*,
     task::MaySleep, //
 };
@@ -312,8 +311,7 @@ fn zeroes(ops: DioOps, span: Span<'_>, pos: i64, len: u32, ctx: MaySleep) -> Res
 fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: Filled, pos: i64) {
     let bio_ref = request.bio_ref();
     let iocb = request.iocb();
-    // The caller of a synchronous request sleeps, so it cannot poll.
-    if iocb.flags().has(IocbFlags::HIPRI) && !iocb.is_sync() && iocb.poll_for(&mut bio) {
+    if iocb.poll_for(&mut bio) {
         request.note_polled();
     }
     let submit_io = iocb.ops.submit_io();

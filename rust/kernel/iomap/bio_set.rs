@@ -306,9 +306,7 @@ impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<T, O, BOUNCED> {
     #[doc(alias = "bio_set_polled")]
     #[inline]
     pub fn poll_for(&mut self) {
-        if self.iocb.flags().has(IocbFlags::HIPRI) && !self.iocb.is_sync() {
-            self.iocb.poll_for(&mut self.bio);
-        }
+        self.iocb.poll_for(&mut self.bio);
     }
 
     /// Submits the bio, which ends with `end_io`. It may be gone when this returns, unless a

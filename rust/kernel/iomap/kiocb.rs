@@ -124,9 +124,14 @@ impl Iocb {
         unsafe { (*self.as_raw()).ki_flags &= !IocbFlags::HIPRI.into_raw() };
     }
 
-    /// Lets the caller poll for a bio, or ends polling if nobody can. Returns which.
+    /// Lets the caller poll for a bio if it wants to, or ends polling if nobody can. Returns whether
+    /// it is polled for.
     #[inline(always)]
     pub(super) fn poll_for(&self, bio: &mut Filled) -> bool {
+        // The caller of a synchronous request sleeps, so it cannot poll.
+        if !self.flags().has(IocbFlags::HIPRI) || self.is_sync() {
+            return false;
+        }
         // SAFETY: The bio is valid and not submitted yet. The rest is as above.
         unsafe { set_polled(bio.as_raw(), self.as_raw()) }
     }
