@@ -29,10 +29,7 @@ use kernel::{
     },
     fs::IocbFlags,
     iomap::{
-        bio_set::{
-            InFlight,
-            Unsubmitted, //
-        },
+        bio_set::InFlight,
         flags::{
             CallerFlags,
             MapFlags, //
@@ -161,7 +158,13 @@ pub(crate) fn read(
         Ok(span) => span,
         Err(error) => return iocb.refuse(error),
     };
-    let mut bio = match read_bio(iocb, memory, place, &span, ctx) {
+    trace::begin(&iocb, memory, CallerFlags::empty(), 0);
+    // A device that cannot tell whether it would block refuses the flag.
+    let nowait = place.is_nowait() && span.bdev().has_nowait();
+    let flags = OpFlags::empty()
+        .with_if(nowait, OpFlags::NOWAIT)
+        .with_if(iocb.is_sync(), OpFlags::SYNC);
+    let mut bio = match SINGLES.fill::<_, true, false>(iocb, &span, memory, flags, ctx) {
         Ok(bio) => bio,
         Err((iocb, error)) => {
             if error == EAGAIN {
@@ -198,23 +201,4 @@ fn check_read<'a>(iocb: &BusyIocb<()>, place: &'a Place, ctx: MaySleep) -> Resul
         place.inode().ensure_dio_done_wq(ctx)?;
     }
     Ok(span)
-}
-
-/// Builds the bio of a simple read.
-#[inline(always)]
-fn read_bio(
-    iocb: BusyIocb<()>,
-    memory: &mut IovIter<'_>,
-    place: &Place,
-    span: &Whole<'_>,
-    ctx: MaySleep,
-) -> Result<Unsubmitted<Dio, ()>, (BusyIocb<()>, Error)> {
-    trace::begin(&iocb, memory, CallerFlags::empty(), 0);
-
-    // A device that cannot tell whether it would block refuses the flag.
-    let nowait = place.is_nowait() && span.bdev().has_nowait();
-    let flags = OpFlags::empty()
-        .with_if(nowait, OpFlags::NOWAIT)
-        .with_if(iocb.is_sync(), OpFlags::SYNC);
-    SINGLES.fill::<_, true, false>(iocb, span, memory, flags, ctx)
 }
