@@ -93,7 +93,7 @@ count_rows()
 			GUEST_ACCEL=tcg,thread=single \
 			GUEST_APPEND="brd.rd_nr=1 brd.rd_size=$disk ${GUEST_APPEND:-}" \
 			GUEST_QEMU="-icount shift=0,sleep=off -plugin /cache/libiomap_$plugin.so,map=$out/System.map,out=/cache/run/${run##*/}/counts${told//RUN//cache/run/${run##*/}}" \
-			start_guest "$flavour" "$run" 7200 python3 -B "$bench/$load" --out "/cache/run/${run##*/}/run.json" \
+			start_guest "$flavour" "$run" 3600 python3 -B "$bench/$load" --out "/cache/run/${run##*/}/run.json" \
 			"${shard[@]}"
 	done
 	wait_guests

@@ -107,7 +107,7 @@ for ((i = 0; i < n; i++)); do
 	say "booting the um-test kernel on processor ${cpus[$i]}; its console is in $out-$i/console.log"
 	GUEST_PREFIX="taskset -c ${cpus[$i]}" GUEST_MEM=${GUEST_MEM:-4G} \
 		GUEST_APPEND="$([ $i -eq 0 ] || echo kunit.enable=0) ${GUEST_APPEND:-}" \
-		start_guest um-test "$out-$i" 7200 "${args[@]}"
+		start_guest um-test "$out-$i" 3600 "${args[@]}"
 	report+=("--guest=$i:$parts")
 done
 wait_guests
