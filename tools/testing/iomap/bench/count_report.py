@@ -62,8 +62,14 @@ def verdict(name: str, entries: list[Entry]) -> str:
     if not ratios:
         return f"{name}: nothing to compare"
     cheaper = sum(1 for r in ratios if r < 0.995)
-    dearer = [f"{bench_rows.KINDS[e['row'].kind]}, {e['row'].label} ({e['ratio']:.3f})" for e in entries
-              if e.get("ratio", 0) > 1.005]
+
+    def named(entry: Entry) -> str:
+        """With the spread, where chance may be the larger part of the difference."""
+        spread = max(entry[impl]["spread"] for impl in ("c", "rust"))
+        chance = f", spread {100 * spread:.1f} %" * (spread > 0.005)
+        return f"{bench_rows.KINDS[entry['row'].kind]}, {entry['row'].label} ({entry['ratio']:.3f}{chance})"
+
+    dearer = [named(e) for e in entries if e.get("ratio", 0) > 1.005]
     return (f"{name}: Rust takes {geometric_mean(e['whole'] for e in entries if 'whole' in e):.3f} of the instructions "
             f"that C takes, and adds {geometric_mean(ratios):.3f} of what C adds to the bare device (geometric means "
             f"of {len(ratios)} rows); {cheaper} cheaper, {len(ratios) - cheaper - len(dearer)} within 0.5 %, "

@@ -198,8 +198,10 @@ class Counted(InFolder):
     def test_dearer_rows_are_named(self) -> None:
         rows, _ = self.digest()
         entry = {**count_report.in_order(rows)[-1], "ratio": 1.1}
-        self.assertIn("1 dearer: random overwrite, io_uring, registered 4k (1.100)",
-                      count_report.verdict("ext4", [entry]))
+        name = "1 dearer: random overwrite, io_uring, registered 4k (1.100"
+        self.assertIn(name + ")", count_report.verdict("ext4", [entry]))
+        chance = {**entry, "rust": {**entry["rust"], "spread": 0.2}}
+        self.assertIn(name + ", spread 20.0 %)", count_report.verdict("ext4", [chance]))
 
     def test_shards(self) -> None:
         rows = bench_rows.all_rows("qemu")
