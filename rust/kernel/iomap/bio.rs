@@ -98,14 +98,14 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         flags: OpFlags,
         ctx: MaySleep,
     ) -> Option<Self> {
-        let (iocb, place) = (request.iocb(), span.place());
+        let (iocb, place) = (request.iocb(), span.place);
         if iocb.inode().as_raw() != place.inode().as_raw()
             || request.memory().is_source() != place.is_write()
         {
             return None;
         }
         // CAST: Widening, and back a value that is no more than a `usize`.
-        let left = core::cmp::min(span.len(), request.memory().len() as u64) as usize;
+        let left = core::cmp::min(span.len, request.memory().len() as u64) as usize;
         Some(Self {
             pos: place.pos(),
             left,
@@ -126,7 +126,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
     #[inline]
     pub fn submitted(&self) -> usize {
         // CAST: All of the memory at most.
-        self.pos.wrapping_sub(self.span.place().pos()) as usize
+        self.pos.wrapping_sub(self.span.place.pos()) as usize
     }
 
     /// Where the next bio begins in the file, in bytes.
@@ -160,8 +160,8 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         let mut bio = self.fill()?;
         bio.set_ioprio(self.request.iocb().ioprio());
         let bytes = bio.size();
-        let write = self.span.place().is_write();
-        if write && self.flags.has(OpFlags::ATOMIC) && u64::from(bytes) != self.span.len() {
+        let write = self.span.place.is_write();
+        if write && self.flags.has(OpFlags::ATOMIC) && u64::from(bytes) != self.span.len {
             // The file system promised that one bio can take this much.
             crate::do_once_lite! {
                 crate::warn_on!(true);
@@ -185,7 +185,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             // Only a request of a single bio can be polled.
             self.request.iocb().stop_polling();
         }
-        submit_bio(self.request, self.span.place(), bio, pos);
+        submit_bio(self.request, self.span.place, bio, pos);
         Ok(())
     }
 
@@ -203,7 +203,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         let ops = self.request.iocb().ops;
         let bounced = self.request.shared.bounced;
         // Of the memory as well.
-        let write = span.place().is_write();
+        let write = span.place.is_write();
         let mut max = left;
         if span.flags().has(MapFlags::INTEGRITY) {
             // Also without bounce buffers its integrity data has to fit one buffer.
@@ -219,18 +219,18 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             };
             let opf = flags.into_raw() | op(write);
             let mut bio = alloc(ops, span, vecs, opf, ctx)?;
-            let inode = span.place().inode();
+            let inode = span.place.inode();
             bio.set_crypt_ctx(inode, pos, ctx);
             bio.set_sector(span.sector(pos));
             bio.set_write_hint(inode);
             if bounced {
-                let filled = bio.bounce(memory, span.max_bio_bytes(), span.alignment());
+                let filled = bio.bounce(memory, span.max_bio_bytes(), span.alignment);
                 if write || ops.submit_io().is_some() {
                     return filled;
                 }
                 filled.map(Filled::ending_in_task)
             } else {
-                bio.pin(memory, span.bdev(), span.alignment())
+                bio.pin(memory, span.bdev(), span.alignment)
             }
         })
     }
@@ -242,7 +242,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
     #[inline]
     pub fn zero_head(&mut self) -> Result {
         let pos = self.pos;
-        let block_size = self.span.place().inode().block_size();
+        let block_size = self.span.place.inode().block_size();
         // CAST: Less than a block.
         let pad = (pos as u64 & u64::from(block_size.wrapping_sub(1))) as u32;
         self.zero(pos.wrapping_sub(i64::from(pad)), pad)
@@ -257,7 +257,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
     #[inline]
     pub fn zero_tail(&mut self) -> Result {
         let pos = self.pos;
-        let block_size = self.span.place().inode().block_size();
+        let block_size = self.span.place.inode().block_size();
         // CAST: Less than a block.
         let pad = (pos.wrapping_neg() as u64 & u64::from(block_size.wrapping_sub(1))) as u32;
         self.zero(pos, pad)
@@ -270,7 +270,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             return Ok(());
         }
         let bio = zeroes(self.request.iocb().ops, self.span, pos, len, self.ctx)?;
-        submit_bio(self.request, self.span.place(), bio, pos);
+        submit_bio(self.request, self.span.place, bio, pos);
         Ok(())
     }
 }
@@ -293,7 +293,7 @@ fn alloc(ops: DioOps, span: Span<'_>, vecs: u16, opf: u32, _ctx: MaySleep) -> Re
 // Without the request, of which no address is taken then.
 #[cold]
 fn zeroes(ops: DioOps, span: Span<'_>, pos: i64, len: u32, ctx: MaySleep) -> Result<Filled> {
-    let place = span.place();
+    let place = span.place;
     if !place.is_write() {
         return Err(EINVAL);
     }

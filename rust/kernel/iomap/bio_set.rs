@@ -190,7 +190,7 @@ impl<T: Operations> BioSet<T> {
         flags: OpFlags,
         ctx: MaySleep,
     ) -> Result<Unsubmitted<T, O, BOUNCED>, (BusyIocb<O>, Error)> {
-        let place = span.place();
+        let place = span.place;
         let write = memory.is_source();
         if write != (!SIMPLE && place.is_write()) || !ptr::eq(iocb.inode(), place.inode()) {
             return Err((iocb, EINVAL));

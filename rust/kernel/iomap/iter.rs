@@ -590,7 +590,7 @@ impl Place {
 /// The mapping covers the position of the place.
 #[derive(Clone, Copy)]
 pub struct Extent<'m> {
-    place: &'m Place,
+    pub(super) place: &'m Place,
     bdev: &'m BlockDevice,
 }
 
@@ -675,9 +675,11 @@ impl<'m> Extent<'m> {
 #[derive(Clone, Copy)]
 pub struct Span<'m> {
     extent: Extent<'m>,
-    /// In bytes.
-    len: u64,
-    alignment: u32,
+    /// Its size in bytes.
+    pub(super) len: u64,
+    /// What the size of each bio is a multiple of, in bytes: a power of two, and no less than the
+    /// logical block size of the device.
+    pub(super) alignment: u32,
 }
 
 /// A [`Span`] that is all of the range that is left, which is not nothing.
@@ -706,25 +708,6 @@ impl<'m> Deref for Span<'m> {
 }
 
 impl<'m> Span<'m> {
-    /// The mapping.
-    #[inline(always)]
-    pub(super) fn place(&self) -> &'m Place {
-        self.extent.place
-    }
-
-    /// Its size in bytes.
-    #[inline(always)]
-    pub(super) fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// What the size of each bio is a multiple of, in bytes: a power of two, and no less than the
-    /// logical block size of the device.
-    #[inline(always)]
-    pub(super) fn alignment(&self) -> u32 {
-        self.alignment
-    }
-
     /// The flag of a bio of all of the span that the device must not tear (`REQ_ATOMIC`).
     ///
     /// Fails with `EINVAL` unless that is all of the range that is left, in blocks of one state: a
@@ -732,7 +715,7 @@ impl<'m> Span<'m> {
     #[doc(alias = "REQ_ATOMIC")]
     #[inline]
     pub fn untorn(&self) -> Result<OpFlags> {
-        if self.len == self.place().remaining() && !self.flags().has(MapFlags::MIXED) {
+        if self.len == self.place.remaining() && !self.flags().has(MapFlags::MIXED) {
             Ok(OpFlags::ATOMIC)
         } else {
             Err(EINVAL)
@@ -748,7 +731,7 @@ impl<'m> Span<'m> {
         if self.flags().has(MapFlags::ANON_WRITE) {
             return u64::MAX;
         }
-        let map = &self.place().fields().iomap;
+        let map = &self.place.fields().iomap;
         // CAST: Positions are not negative.
         map.addr
             .wrapping_add(pos as u64)

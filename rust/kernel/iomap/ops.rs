@@ -139,12 +139,17 @@ impl DioOps {
         self.get().and_then(|ops| NonNull::new(ops.bio_set))
     }
 
+    /// Whether the file system has opted in to one of these.
+    #[inline]
+    fn has(&self, flag: u32) -> bool {
+        self.get().is_some_and(|ops| ops.flags & flag != 0)
+    }
+
     /// Whether `->end_io` may be called once for writes that follow each other in the file, and
     /// again for each of them if that fails (`IOMAP_DIO_MERGE_END_IO`).
     #[inline]
     pub(super) fn merges_end_io(&self) -> bool {
-        self.get()
-            .is_some_and(|ops| ops.flags & bindings::IOMAP_DIO_MERGE_END_IO != 0)
+        self.has(bindings::IOMAP_DIO_MERGE_END_IO)
     }
 
     /// The callback that submits bios in place of the block layer, if there is one.
@@ -159,20 +164,15 @@ impl DioOps {
         self.get().and_then(|ops| ops.submit_io)
     }
 
-    /// Whether a worker has to end the bios of a bounced read only because the data is copied then,
-    /// so that a copy that may be made in any context needs none (`IOMAP_DIO_INLINE_UNBOUNCE`).
-    #[inline]
-    fn unbounces_inline(&self) -> bool {
-        self.get()
-            .is_some_and(|ops| ops.flags & bindings::IOMAP_DIO_INLINE_UNBOUNCE != 0)
-    }
-
     /// Whether the file system has a say in how the bios of a request are made or submitted, for
     /// which its caller has passed `flags`.
+    ///
+    /// It has none if a worker of it ends the bios of a bounced read only because the data is
+    /// copied then (`IOMAP_DIO_INLINE_UNBOUNCE`): a copy that may be made in any context needs none.
     #[inline]
     pub fn takes_part(&self, flags: CallerFlags) -> bool {
         (self.bio_set().is_some() || self.submit_io().is_some())
-            && !(flags.has(CallerFlags::BOUNCE) && self.unbounces_inline())
+            && !(flags.has(CallerFlags::BOUNCE) && self.has(bindings::IOMAP_DIO_INLINE_UNBOUNCE))
     }
 
     /// Calls the callback that is told that all bios have ended, and returns what it says: zero or

@@ -645,7 +645,7 @@ mod cases {
             let Mapping::Mapped(extent) = iter.mapping() else {
                 return Err(EINVAL);
             };
-            assert_eq!(extent.span(false)?.len(), 4096);
+            assert_eq!(extent.span(false)?.len, 4096);
             Ok(())
         })?;
         fs.stale_source = false;
