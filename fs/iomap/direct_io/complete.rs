@@ -24,7 +24,6 @@ use super::{
 };
 use core::mem::ManuallyDrop;
 use kernel::{
-    block::bio::Pages,
     fs::inode::Inode,
     iomap::{
         bio_set::GivenAway,
@@ -141,7 +140,7 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
         batch.end_io_together(&mut request, end_io_of_a_write, ctx);
         let result = request.result();
         let (iocb, dio) = request.into_parts();
-        let told = || (dio.pages(), dio.at_ioend());
+        let told = || (dio.should_dirty(), dio.at_ioend());
         let ended = end(iocb, &dio, result, By::Worker(ctx), told);
         batch.free(dio);
         let place = if ended.owes_flush() {
@@ -195,7 +194,7 @@ fn flush(mut writes: &mut [Option<Ended>], ctx: MaySleep) {
 fn end_io_of_a_write(request: &Unique<Dio>) -> Option<(isize, EndIoFlags)> {
     let dio = request.dio();
     let well = dio.is_write() && request.result().is_ok() && dio.size > 0;
-    well.then(|| (dio.size, dio.end_io_flags(request.pages())))
+    well.then(|| (dio.size, dio.end_io_flags(request.should_dirty())))
 }
 
 /// The work that comes up when the last bio of an asynchronous request has ended.
@@ -254,7 +253,7 @@ pub(crate) fn answer_without_bios(
     result: Result,
     ctx: MaySleep,
 ) -> Answer {
-    let told = || (Pages::of(memory), false);
+    let told = || (memory.should_dirty(), false);
     let ended = end(iocb, dio, result, By::Submitter(ctx), told);
     let (iocb, ret) = ended.flush_and_complete(Some(ctx));
     iocb.answer(ret)
@@ -272,7 +271,7 @@ fn complete_rare(request: Unique<Dio>, by: By) -> (DoneIocb, isize) {
 fn complete_request(request: Unique<Dio>, result: Result, by: By) -> (DoneIocb, isize) {
     let ctx = by.ctx();
     let (iocb, dio) = request.into_parts();
-    let told = || (dio.pages(), dio.at_ioend());
+    let told = || (dio.should_dirty(), dio.at_ioend());
     let ended = end(iocb, &dio, result, by, told);
     ended.flush_and_complete(ctx)
 }
@@ -285,15 +284,16 @@ fn complete_simple(
     result: Result,
     by: By,
 ) -> (DoneIocb, isize) {
-    let (ctx, told) = (by.ctx(), || (Pages::LeftAlone, false));
+    let (ctx, told) = (by.ctx(), || (false, false));
     let iocb = iocb.without_callbacks();
     end(iocb, &read.into(), result, by, told).flush_and_complete(ctx)
 }
 
 /// Ends a request (`iomap_dio_complete()` up to `inode_dio_end()`).
 ///
-/// `result` is the first error of its bios or of its submission. `told` says what has happened to
-/// the caller's pages, and whether a worker for ioends has ended the last bio.
+/// `result` is the first error of its bios or of its submission. `told` says whether
+/// the caller's pages had to be marked as dirty, and whether a worker for ioends has ended the last
+/// bio.
 #[doc(alias = "iomap_dio_complete")]
 #[inline(always)]
 fn end(
@@ -301,7 +301,7 @@ fn end(
     dio: &Dio,
     result: Result,
     by: By,
-    told: impl FnOnce() -> (Pages, bool),
+    told: impl FnOnce() -> (bool, bool),
 ) -> Ended {
     count(dio, result, &by);
     let (ctx, invalidate) = (by.ctx(), matches!(by, By::Submitter(_) | By::Worker(_)));
@@ -319,9 +319,9 @@ fn end(
 
     // `->end_io` converts unwritten blocks.
     let (iocb, fs_error) = iocb.end_io(size, error, || {
-        let (pages, at_ioend) = told();
+        let (should_dirty, at_ioend) = told();
         let flags = dio
-            .end_io_flags(pages)
+            .end_io_flags(should_dirty)
             .with_if(write && !invalidate, EndIoFlags::NO_INVALIDATE);
         if at_ioend {
             flags.without(EndIoFlags::COMP_WORK)

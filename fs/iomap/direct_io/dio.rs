@@ -31,10 +31,7 @@ use super::decide::{
     CompWork, //
 };
 use kernel::{
-    block::bio::{
-        OpFlags,
-        Pages, //
-    },
+    block::bio::OpFlags,
     iomap::{
         flags::{
             CallerFlags,
@@ -218,17 +215,15 @@ impl Dio {
         }
     }
 
-    /// The flags for `->end_io`. `pages` are those of the caller's memory.
+    /// The flags for `->end_io`.
     #[inline]
-    pub(crate) fn end_io_flags(&self, pages: Pages) -> EndIoFlags {
+    pub(crate) fn end_io_flags(&self, should_dirty: bool) -> EndIoFlags {
         let bounced = match self.kind {
             Kind::SimpleRead | Kind::Direct | Kind::Deferred(_) => false,
             Kind::Bounce(_) => true,
         };
         let flags = match self.direction {
-            Direction::Read => {
-                EndIoFlags::empty().with_if(pages == Pages::Dirtied, EndIoFlags::USER_BACKED)
-            }
+            Direction::Read => EndIoFlags::empty().with_if(should_dirty, EndIoFlags::USER_BACKED),
             Direction::Write { through } => {
                 EndIoFlags::WRITE.with_if(through, EndIoFlags::WRITE_THROUGH)
             }

@@ -60,36 +60,6 @@ use core::{
 // CAST: 256.
 pub(crate) const MAX_VECS: u16 = bindings::BIO_MAX_VECS as u16;
 
-/// What happens to the caller's pages when a zero-copy bio has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
-    /// They are marked dirty, because a read has changed user memory (`bio_check_pages_dirty()`).
-    #[doc(alias = "bio_check_pages_dirty")]
-    Dirtied,
-    /// They are only released: a write does not change them, and kernel memory is its owner's
-    /// business (`bio_release_pages()`).
-    #[doc(alias = "bio_release_pages")]
-    LeftAlone,
-}
-
-impl Pages {
-    /// The fate of the pages of `memory`: dirtied if it is user memory that is read into.
-    #[inline]
-    pub fn of(memory: &IovIter<'_>) -> Self {
-        Self::after(memory.is_source(), memory)
-    }
-
-    /// As [`Pages::of`], where it is known whether this is a write.
-    #[inline]
-    pub(crate) fn after(write: bool, memory: &IovIter<'_>) -> Self {
-        if memory.is_user_backed() && !write {
-            Self::Dirtied
-        } else {
-            Self::LeftAlone
-        }
-    }
-}
-
 /// The operation of a transfer (`enum req_op`).
 #[inline]
 pub(crate) fn op(write: bool) -> u32 {
@@ -102,26 +72,24 @@ pub(crate) fn op(write: bool) -> u32 {
 
 /// Gives back the pages of a bio that has ended, and keeps the bio.
 ///
-/// Any context. Pages that were cleaned in the meantime are dirtied again by a worker, because that
-/// takes a lock that sleeps.
+/// Any context. If they `should_dirty` ([`IovIter::should_dirty`]), those that were cleaned in the
+/// meantime are dirtied again by a worker, because that takes a lock that sleeps.
 ///
 /// # Safety
 ///
-/// `bio` must have ended, be filled in place from memory of which `pages` is true, and belong to
-/// the caller, who does not use the pages afterwards.
+/// `bio` must have ended, be filled in place from memory of which `should_dirty` is true, and
+/// belong to the caller, who does not use the pages afterwards.
+#[doc(alias("bio_release_pages", "bio_check_pages_dirty"))]
 #[inline(always)]
-pub(crate) unsafe fn give_back_pages(bio: *mut bindings::bio, pages: Pages) {
+pub(crate) unsafe fn give_back_pages(bio: *mut bindings::bio, should_dirty: bool) {
     // SAFETY: Required of the caller.
     unsafe {
-        match pages {
-            Pages::LeftAlone => bindings::bio_release_pages(bio, false),
-            Pages::Dirtied => {
-                if !bindings::bio_release_dirty_pages(bio) {
-                    // The second function puts the bio.
-                    bindings::bio_get(bio);
-                    bindings::bio_check_pages_dirty(bio);
-                }
-            }
+        if !should_dirty {
+            bindings::bio_release_pages(bio, false);
+        } else if !bindings::bio_release_dirty_pages(bio) {
+            // The second function puts the bio.
+            bindings::bio_get(bio);
+            bindings::bio_check_pages_dirty(bio);
         }
     }
 }
@@ -133,15 +101,14 @@ pub(crate) unsafe fn give_back_pages(bio: *mut bindings::bio, pages: Pages) {
 ///
 /// As there, and the bio must not be used afterwards.
 #[inline(always)]
-pub(crate) unsafe fn put_with_pages(bio: *mut bindings::bio, pages: Pages) {
+pub(crate) unsafe fn put_with_pages(bio: *mut bindings::bio, should_dirty: bool) {
     // SAFETY: Required of the caller.
     unsafe {
-        match pages {
-            Pages::LeftAlone => {
-                bindings::bio_release_pages(bio, false);
-                bindings::bio_put(bio);
-            }
-            Pages::Dirtied => bindings::bio_check_pages_dirty(bio),
+        if should_dirty {
+            bindings::bio_check_pages_dirty(bio);
+        } else {
+            bindings::bio_release_pages(bio, false);
+            bindings::bio_put(bio);
         }
     }
 }
@@ -490,7 +457,7 @@ impl Drop for Filled {
 }
 
 /// Copies the data of a bounced read that has ended to the caller's memory, unless it has failed,
-/// and gives back the `pages` of that. Frees the bounce buffer, and keeps the bio.
+/// and gives back the pages of that. Frees the bounce buffer, and keeps the bio.
 ///
 /// Any context, but the copy takes its time ([`unbounce_here`]). As nobody has dirtied the pages
 /// before, a worker dirties those that are clean.
@@ -498,10 +465,10 @@ impl Drop for Filled {
 /// # Safety
 ///
 /// `bio` must be a read that has ended, have been filled by [`Bio::bounce_at_once`] from memory of
-/// which `pages` is true, and belong to the caller. Once.
+/// which `should_dirty` is true, and belong to the caller. Once.
 #[doc(alias = "bio_iov_iter_unbounce")]
 #[inline(never)]
-pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, pages: Pages) {
+pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, should_dirty: bool) {
     // SAFETY: Required of the caller. The segments of the memory have no fewer bytes than the one
     // of the buffer, which follows them.
     let is_short = unsafe {
@@ -522,8 +489,7 @@ pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, pages: Pages) {
             }
         };
         bindings::kfree(buffer);
-        let pages = if arrived { pages } else { Pages::LeftAlone };
-        give_back_pages(bio, pages);
+        give_back_pages(bio, should_dirty && arrived);
         is_short
     };
     // Pinned pages can always be written to.
@@ -544,7 +510,7 @@ pub(crate) const MOST_UNBOUNCED: usize = 16 << 10;
 ///
 /// As there, but it may be a write.
 #[inline(always)]
-pub(crate) unsafe fn unbounce_here(bio: *mut bindings::bio, pages: Pages) -> bool {
+pub(crate) unsafe fn unbounce_here(bio: *mut bindings::bio, should_dirty: bool) -> bool {
     // SAFETY: Required of the caller, and reading the context has no requirements.
     unsafe {
         match (*bio).bi_vcnt {
@@ -558,7 +524,7 @@ pub(crate) unsafe fn unbounce_here(bio: *mut bindings::bio, pages: Pages) -> boo
                 if (*bio).bi_status == 0 && (long || len > 4096 && bindings::in_hardirq()) {
                     return false;
                 }
-                unbounce(bio, pages);
+                unbounce(bio, should_dirty);
             }
         }
     }
@@ -692,8 +658,7 @@ impl Filled {
         self
     }
 
-    /// Marks pages that will be [`Pages::Dirtied`] as dirty before the device writes to them
-    /// (`bio_set_pages_dirty()`).
+    /// Marks the pages as dirty before the device writes to them (`bio_set_pages_dirty()`).
     ///
     /// Sleeps on page locks. The end of the bio, which must not, then only looks for pages that
     /// were cleaned in between.

@@ -63,7 +63,6 @@ use crate::{
         Bio,
         Filled,
         OpFlags,
-        Pages,
         MAX_VECS, //
     },
     error::to_result,
@@ -173,7 +172,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         }
         if write {
             bio.account_write();
-        } else if !self.request.shared.bounced && self.request.shared.pages() == Pages::Dirtied {
+        } else if !self.request.shared.bounced && self.request.shared.should_dirty() {
             bio.set_pages_dirty(self.ctx);
         }
         let pos = self.pos;
@@ -372,11 +371,11 @@ unsafe fn end<T: Operations>(
         }
         free_integrity(bio);
         if bio_ref.shared.bounced {
-            let dirty = bio_ref.shared.pages() == Pages::Dirtied;
-            bindings::bio_iov_iter_unbounce(bio, bio_ref.has_failed(), dirty);
+            let should_dirty = bio_ref.shared.should_dirty();
+            bindings::bio_iov_iter_unbounce(bio, bio_ref.has_failed(), should_dirty);
             bindings::bio_put(bio);
         } else {
-            put_with_pages(bio, bio_ref.shared.pages());
+            put_with_pages(bio, bio_ref.shared.should_dirty());
         }
         bio_ref
     };

@@ -59,7 +59,6 @@ use crate::{
         Bio,
         Filled,
         OpFlags,
-        Pages,
         MAX_VECS,
         MOST_UNBOUNCED, //
     },
@@ -225,8 +224,9 @@ impl<T: Operations> BioSet<T> {
         let bio = unsafe {
             let bio = Bio::alloc(span.bdev(), vecs, opf, gfp, self.raw.get());
             bio.inspect(|bio| {
-                let pages = &raw mut (*FrontPad::<T>::of(bio.as_raw())).head.pages;
-                pages.write(Pages::after(write, memory));
+                let head = &raw mut (*FrontPad::<T>::of(bio.as_raw())).head;
+                // As `IovIter::should_dirty`; whether it writes is known.
+                (&raw mut (*head).should_dirty).write(!write && memory.is_user_backed());
             })
         };
         let Some(mut bio) = bio else {
@@ -322,7 +322,7 @@ impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<T, O, BOUNCED> {
         // the bio. The bio is complete and given up here; page locks may sleep, and so may the
         // context.
         unsafe {
-            if !BOUNCED && (*FrontPad::<T>::of(raw)).head.pages == Pages::Dirtied {
+            if !BOUNCED && (*FrontPad::<T>::of(raw)).head.should_dirty {
                 bindings::bio_set_pages_dirty(raw);
             }
             (*raw).bi_end_io = Some(end_io);
@@ -371,7 +371,7 @@ impl<T: Operations> Unsubmitted<T, ()> {
             Self::send(self.bio, end_awaited::<T>, ctx);
             wait(&(*pad).handshake, ctx);
             let result = bio::result(bio);
-            bio::put_with_pages(bio, (*pad).head.pages);
+            bio::put_with_pages(bio, (*pad).head.should_dirty);
             result
         };
         (self.iocb, result)
@@ -514,7 +514,7 @@ unsafe extern "C" fn end_given<G: GivenAway>(bio: *mut bindings::bio) {
         let (left, well) = (&raw const (*pad).head.left, (*bio).bi_status == 0);
         let left = left.cast::<Given<G>>().read();
         if well {
-            bio::put_with_pages(bio, (*pad).head.pages);
+            bio::put_with_pages(bio, (*pad).head.should_dirty);
         }
         (left, well)
     };
@@ -540,7 +540,7 @@ unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
     // was submitted, and the submission has not been told yet.
     let request = unsafe {
-        bio::give_back_pages(bio, (*pad).head.pages);
+        bio::give_back_pages(bio, (*pad).head.should_dirty);
         end_handshake::<T>(bio, Home::FrontPad)
     };
     if let Some(request) = request {
@@ -560,7 +560,7 @@ unsafe extern "C" fn end_bounced<T: CompleteWork>(bio: *mut bindings::bio) {
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
     // was submitted, and the submission has not been told yet.
     let (home, request) = unsafe {
-        let home = if bio::unbounce_here(bio, (*pad).head.pages) {
+        let home = if bio::unbounce_here(bio, (*pad).head.should_dirty) {
             Home::FrontPad
         } else {
             Home::FrontPadBounced

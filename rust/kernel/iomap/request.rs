@@ -84,10 +84,7 @@ use super::{
 use crate::{
     alloc::flags::GFP_KERNEL,
     bindings,
-    block::bio::{
-        self,
-        Pages, //
-    },
+    block::bio,
     error::to_result,
     iov::{
         IovIter,
@@ -236,8 +233,8 @@ pub(super) struct Head<T: Operations> {
     /// Where this is. Written when nothing but a pointer at the request is kept, and where a
     /// bounced bio ends.
     pub(super) home: MaybeUninit<Home>,
-    /// What happens to the caller's pages.
-    pub(super) pages: Pages,
+    /// The caller's pages have to be marked as dirty.
+    pub(super) should_dirty: bool,
     /// The kiocb, and the description.
     pub(super) left: Left<T>,
 }
@@ -261,8 +258,8 @@ pub(super) enum Home {
 /// The end of the front pad of a bio.
 ///
 /// ```text
-///       | next | work | home | pages | kiocb | description | handshake | bio ...
-///  ^                                                                   ^
+///       | next | work | home | should_dirty | kiocb | description | handshake | bio ...
+///  ^                                                                          ^
 ///  FRONT_PAD bytes before the bio                                      begins a cache line
 /// ```
 ///
@@ -318,11 +315,11 @@ impl<T: Operations> Deref for Shared<T> {
 }
 
 impl<T: Operations> Shared<T> {
-    /// What happens to the caller's pages.
+    /// Whether the caller's pages have to be marked as dirty.
     #[inline(always)]
-    pub(super) fn pages(&self) -> Pages {
+    pub(super) fn should_dirty(&self) -> bool {
         // SAFETY: By the invariants it is initialised, and nobody writes to it afterwards.
-        unsafe { (*self.head.get()).pages }
+        unsafe { (*self.head.get()).should_dirty }
     }
 }
 
@@ -393,7 +390,7 @@ impl<'d, T: Operations> Submitter<'d, T> {
         // SAFETY: The memory is ours, and begins with the head.
         unsafe {
             let head = raw.cast::<Head<T>>();
-            (&raw mut (*head).pages).write(Pages::of(&memory));
+            (&raw mut (*head).should_dirty).write(memory.should_dirty());
             (&raw mut (*head).left).write((iocb, dio));
             (&raw mut (*raw).bounced).write(bounced);
         }
@@ -727,7 +724,8 @@ impl<T: Operations> Unique<T> {
     /// # Safety
     ///
     /// The bio must have ended, be from a bio set for such requests and belong to the caller.
-    /// `home` is not `Own`, and says whether it has its pages. `pages` and `left` are initialised.
+    /// `home` is not `Own`, and says whether it has its pages. `should_dirty` and `left` are
+    /// initialised.
     #[inline(always)]
     pub(super) unsafe fn in_front_of(bio: *mut bindings::bio, home: Home) -> Self {
         // INVARIANT: Required of the caller.
@@ -781,10 +779,10 @@ impl<T: Operations> Unique<T> {
         &self.head().left.1
     }
 
-    /// What has happened to the caller's pages.
+    /// Whether the caller's pages have to be marked as dirty.
     #[inline]
-    pub fn pages(&self) -> Pages {
-        self.head().pages
+    pub fn should_dirty(&self) -> bool {
+        self.head().should_dirty
     }
 
     /// As [`Unique::iocb`], to be changed.
@@ -874,8 +872,8 @@ unsafe fn give_back<T: Operations>(head: *mut Head<T>, home: Home) {
     // SAFETY: Required of the caller.
     unsafe {
         match home {
-            Home::FrontPadWithPages => bio::give_back_pages(bio, (*head).pages),
-            Home::FrontPadBounced => bio::unbounce(bio, (*head).pages),
+            Home::FrontPadWithPages => bio::give_back_pages(bio, (*head).should_dirty),
+            Home::FrontPadBounced => bio::unbounce(bio, (*head).should_dirty),
             Home::FrontPad | Home::Own => {}
         }
     }
@@ -906,10 +904,10 @@ impl<T: Operations> Deref for Over<T> {
 }
 
 impl<T: Operations> Over<T> {
-    /// What has happened to the caller's pages.
+    /// Whether the caller's pages had to be marked as dirty.
     #[inline(always)]
-    pub fn pages(&self) -> Pages {
-        self.0.pages()
+    pub fn should_dirty(&self) -> bool {
+        self.0.should_dirty()
     }
 
     /// Whether a worker for ioends ended the last bio, which is process context already.

@@ -167,9 +167,14 @@ impl<'a> IovIter<'a> {
         u32::from(self.fields().iter_type)
     }
 
+    /// Whether the pages have to be marked as dirty: user memory that is read into. Others are the
+    /// business of their owner.
+    #[inline]
+    pub fn should_dirty(&self) -> bool {
+        self.is_user_backed() && !self.is_source()
+    }
+
     /// Whether the memory belongs to user space (`user_backed_iter()`).
-    ///
-    /// A read dirties such pages; see [`Pages`](crate::block::bio::Pages).
     #[inline]
     pub(crate) fn is_user_backed(&self) -> bool {
         matches!(
