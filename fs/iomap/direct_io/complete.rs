@@ -190,11 +190,16 @@ fn flush(mut writes: &mut [Option<Ended>], ctx: MaySleep) {
     }
 }
 
-/// What a worker tells the file system of a write that went well: its size in bytes, and its flags.
+/// What a worker may tell the file system together with others of a write that went well: its size
+/// in bytes, and its flags.
+///
+/// One that extends the file is told alone: a file system that converts extent by extent may move
+/// the end of the file first, and readers would see zeroes.
 fn end_io_of_a_write(request: &Unique<Dio>) -> Option<(isize, EndIoFlags)> {
     let dio = request.dio();
     let well = dio.is_write() && request.result().is_ok() && dio.size > 0;
-    well.then(|| (dio.size, dio.end_io_flags(request.should_dirty())))
+    (well && !dio.work().has(CompWork::EXTEND))
+        .then(|| (dio.size, dio.end_io_flags(request.should_dirty())))
 }
 
 /// The work that comes up when the last bio of an asynchronous request has ended.

@@ -365,6 +365,7 @@ functions! {
         if run.len() > 1 {
             step("merge", iocb, run.len());
             assert_eq!(error, 0, "failed requests are merged");
+            assert!(!case(|c| c.extends), "the file grows before all of it is converted");
         }
         for &n in run.iter().filter(|_| run.len() == 1 || says == 0) {
             let before = world(|w| w.requests[n].1.told.replace((error, flags, says)));
