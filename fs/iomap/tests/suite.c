@@ -55,6 +55,9 @@ static int play_both(const struct script *s, struct cuts *cuts)
 	if (cuts && !s->crashes_c)
 		cut_check(s, IMPL_C, cuts);
 	error = world_play(s, IMPL_RUST, rust_record);
+	/* What C has room for differs then, and is compared. */
+	if (error == -E2BIG)
+		error = 0;
 	if (!error && cuts)
 		cut_check(s, IMPL_RUST, cuts);
 	return error;
