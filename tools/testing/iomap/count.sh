@@ -39,7 +39,8 @@ profile)
 	;;
 budget)
 	select+=("--bs=512,4k,8k,16k") options=(--sides=rust --repeats=3 --window=0.03) kind=count
-	program=(budget.py "--budget=$bench/budget" --again=/cache/run/again ${WRITE:+--write}) tries=3
+	program=(budget.py "--budget=$bench/budget" --again=/cache/run/again) tries=3
+	! is_on "${WRITE:-}" || program+=(--write)
 	;;
 ablate) select+=("--find=$4") options=("--sides=$3") kind=bench program=(ablate_report.py "--variant=$2") ;;
 seeds) select=(--machine=seeds) kind=bench program=(seeds.py) ;;

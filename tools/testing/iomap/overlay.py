@@ -350,7 +350,7 @@ class Overlay:
     def unapply(self) -> str:
         if not self.state.exists():
             return f"{self.tree} is as it was, at {self.undo_commits()}"
-        for line in [] if os.environ.get("FORCE") else lines(self.state / "sums"):
+        for line in [] if os.environ.get("FORCE", "") not in ("", "0", "n") else lines(self.state / "sums"):
             was, name = line.split(maxsplit=1)
             if digest(self.tree / name) != was:
                 die(f"{self.tree / name} was changed after the patches: save your change, then "

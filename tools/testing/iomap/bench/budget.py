@@ -141,8 +141,10 @@ def main() -> None:
         return
     # Chance decides as well whether there is enough to count of a row without a budget.
     unsteady = {row.id for row in bench_rows.all_rows() if not has_budget(row)}
+    failures = {f["id"]: f["error"] for f in doc["failures"]}
     said = [*check(budget, found, made_of),
-            *(("none" if f["id"] in unsteady else "FAIL", f["id"], f["error"]) for f in doc["failures"])]
+            *(("none" if row_id in unsteady else "FAIL", row_id, error) for row_id, error in failures.items()),
+            *(("FAIL", row_id, "was not counted") for row_id in budget if row_id not in {*found, *failures})]
     again = args.again.read_text().split(",") if args.again and args.again.exists() else []
     for verdict, row_id, what in said:
         if verdict == "FAIL" or not again or row_id in again:
