@@ -3,9 +3,10 @@
 """The wrong edits of list.toml and history.toml: reads them, makes them, and judges what a kernel said of one.
 
   mutants.py check                         does each edit apply to the sources in pristine/?
-  mutants.py names [--quick] [--seed N] [PATTERN...]
+  mutants.py names [--quick] [--seed N] [--left] [PATTERN...]
                                            those that match, in the order to run them: "TESTS NAME";
-                                           "history" are those of Documentation/rust/iomap-history.rst
+                                           "history" are those of Documentation/rust/iomap-history.rst;
+                                           --left: that results.jsonl says nothing of
   mutants.py apply NAME                    overlay/ is as pristine/, but for the edit
   mutants.py baseline CONSOLE STATUS KUNIT what the kernel without an edit has passed, in baseline.json
   mutants.py judge CONSOLE STATUS KUNIT    "caught BY" or "survived"; KUNIT is tools/testing/kunit
@@ -200,13 +201,16 @@ def judge(console: Path, status: int, kunit: str, cases: Iterable[str]) -> str:
     """Who noticed; nothing if nobody did.
 
     `status` is that of the guest: 124 if it did not come to an end in time, 125 if it came to one
-    too early, 0 if it went all the way.
+    too early, 0 if it went all the way. That it did not even come to the tests, and says nothing of
+    why, is an error: the machine may be at fault.
     """
     tests, complaint = Tests(console, kunit), first_complaint(console)
     if tests.failed and (not complaint or tests.failed[0][0] < complaint[0]):
         return tests.failed[0][1]
     if complaint:
         return f"splat: {complaint[1]}{tests.around(complaint[0])}"
+    if status != 0 and not tests.results and not tests.unfinished:
+        return "error it does not come to the tests"
     if status == 124:
         return f"hang{tests.around(sys.maxsize)}"
     if status != 0:
@@ -338,14 +342,13 @@ def run(args: argparse.Namespace) -> bool:
         print(len(cases))
     elif args.command in ("judge", "cuts"):
         by = (judge_cuts if args.command == "cuts" else judge)(args.console, args.status, args.kunit, cases)
-        print(f"caught {by}" if by else "survived")
+        print(by if by.startswith("error ") else f"caught {by}" if by else "survived")
     elif args.command == "record":
         outcome, _, by = args.verdict.partition(" ")
         with RESULTS.open("a") as f:
             f.write(json.dumps({"name": args.name, "outcome": outcome, "seconds": args.seconds, "by": by}) + "\n")
     elif args.command == "report":
-        results = [json.loads(line) for line in RESULTS.read_text().splitlines()]
-        return report(mutants, results, cases, args.out, args.about, history)
+        return report(mutants, recorded(), cases, args.out, args.about, history)
     return True
 
 

@@ -201,7 +201,7 @@ class Verdict(unittest.TestCase):
                 ("splat before the end", BOOT + SCRIPTS + KASAN, 130, f"{self.BUG} {self.AFTER_D1}"),
                 ("splat after all tests", BOOT + SCRIPTS + PASS + KASAN, 0, self.BUG),
                 ("hang", BOOT, 124, "hang (in rust_iomap_decide)"),
-                ("hang at once", "", 124, "hang"),
+                ("no boot", "", 124, "error it does not come to the tests"),
                 ("crash", BOOT + SCRIPTS, 125, f"crash: the kernel ended with status 125 {self.AFTER_D1}"),
                 ("tests that did not run", BOOT + SCRIPTS, 0, "not run: iomap_dio_fuzz/random and 2 more")):
             with self.subTest(what):
