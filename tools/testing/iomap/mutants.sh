@@ -10,6 +10,7 @@
 #   QUICK=1           every third of them
 #   SECONDS=n         begins none after so long; those of the history come first, all in an order drawn by
 #                     SEED= (another one each time)
+#   GO_ON=1           goes on with the last run of the same sources, which was stopped: all of them take hours
 #   FUZZ_SCRIPTS=n    how many random scripts each kernel plays
 #   KSRC=             your own kernel tree
 #
@@ -36,6 +37,7 @@ read_only
 options=()
 ! is_on "${QUICK:-}" || options=(--quick)
 [ -z "$seconds" ] || options+=("--seed=$seed")
+! is_on "${GO_ON:-}" || options+=(--left)
 
 "$IOMAP_DIR/root.sh"
 lock mutants
@@ -49,6 +51,14 @@ mutants()
 
 # The copy, which may be edited at will, and one that is not. The list and what reads it are copied
 # as well: what happens to the checkout from here on does not matter.
+if is_on "${GO_ON:-}"; then
+	for d in fs rust Documentation patches; do
+		if [ ! -s "$work/results.jsonl" ] || ! diff -rq "$PROJECT/$d" "$work/pristine/$d" >/dev/null 2>&1; then
+			die "GO_ON=1: there is no run of these sources to go on with"
+		fi
+	done
+	mv "$work/results.jsonl" "$CACHE/mutants.jsonl"
+fi
 rm -rf "$work" "$run"
 mkdir -p "$work"/{pristine,overlay/tools/testing/iomap,logs} "$run"
 cp -a "$PROJECT"/{fs,rust,Documentation,patches} "$work/pristine/"
@@ -56,10 +66,11 @@ cp -a "$work/pristine/." "$work/overlay/"
 # With the times of now: cargo takes what is older than its last build for compiled.
 cp -r "$IOMAP_DIR/host" "$work/overlay/tools/testing/iomap/"
 cp -a "$IOMAP_DIR"/{catalogue,mutants,splat.sh,ktap.py,only.py} "$work/"
+! is_on "${GO_ON:-}" || mv "$CACHE/mutants.jsonl" "$work/results.jsonl"
 
 mutants check >"$work/check" 2>&1 || die "tools/testing/iomap/mutants/: $(cat "$work/check")"
 mapfile -t names < <(mutants names "${options[@]}" -- "${only[@]}")
-[ ${#names[@]} -gt 0 ] || die "ONLY=${ONLY:-} matches no mutant"
+[ ${#names[@]} -gt 0 ] || die "ONLY=${ONLY:-} matches no mutant${GO_ON:+ that is left}"
 
 # Boots the kernel, until it is done or until it is known to be wrong, and has mutants.py say what is
 # to be said of it. $1: "baseline", "judge" or "cuts".

@@ -312,14 +312,19 @@ def report(mutants: Mutants, results: Iterable[Row], cases: list[str], out: Path
     return bool(rows) and all(r["outcome"] in ("caught", "equivalent") for r in rows)
 
 
-COMMANDS = {"check": "", "names": "--quick --seed patterns", "apply": "name", "baseline": "console status kunit",
+COMMANDS = {"check": "", "names": "--quick --seed --left patterns", "apply": "name", "baseline": "console status kunit",
             "judge": "console status kunit", "cuts": "console status kunit", "record": "name seconds verdict",
             "report": "out about"}
 # Of the arguments that are not a word.
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "--quick": {"action": "store_true"}, "--seed": {"type": int}, "patterns": {"nargs": "*"}, "console": {"type": Path},
-    "out": {"type": Path}, "status": {"type": int}, "seconds": {"type": int}}
+    "--quick": {"action": "store_true"}, "--left": {"action": "store_true"}, "--seed": {"type": int},
+    "patterns": {"nargs": "*"}, "console": {"type": Path}, "out": {"type": Path}, "status": {"type": int},
+    "seconds": {"type": int}}
 BASELINE, RESULTS = Path("baseline.json"), Path("results.jsonl")
+
+
+def recorded() -> list[Row]:
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
 def run(args: argparse.Namespace) -> bool:
@@ -331,7 +336,8 @@ def run(args: argparse.Namespace) -> bool:
         print("\n".join(errors) or f"{len(mutants)} mutants apply")
         return not errors
     if args.command == "names":
-        some = select(mutants, args.patterns, args.quick, history, args.seed)
+        done = {row["name"] for row in recorded()} if args.left else ()
+        some = [m for m in select(mutants, args.patterns, args.quick, history, args.seed) if m.name not in done]
         print("".join(f"{m.tests} {m.name}\n" for m in some), end="")
         return bool(some)
     if args.command == "apply":
