@@ -723,8 +723,7 @@ static u64 stats(const char *const *names)
 	u64 total = 0;
 	int found = 0, want = 0;
 
-	if (!f)
-		skip("no %s: the kernel is built without CONFIG_IOMAP_DIO_STATS", path);
+	CHECK(f, "no %s: the kernel is built without CONFIG_IOMAP_DIO_STATS", path);
 	while (names[want])
 		want++;
 	/* The first line has no names. */
@@ -1204,8 +1203,10 @@ CASE(atomic_writes, "atomic")
 	struct statx stx;
 
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_WRITE_ATOMIC, &stx) ||
-	    !(stx.stx_mask & STATX_WRITE_ATOMIC) || !stx.stx_atomic_write_unit_max)
+	    !(stx.stx_mask & STATX_WRITE_ATOMIC) || !stx.stx_atomic_write_unit_max) {
+		CHECK(strncmp(env.disk, "sd", 2), "no atomic writes on a disk that has them");
 		skip("no atomic writes here");
+	}
 	unit_min = stx.stx_atomic_write_unit_min;
 	unit_max = stx.stx_atomic_write_unit_max;
 	rec("unit %u..%u", unit_min, unit_max);

@@ -267,6 +267,11 @@ static void op_clone(struct mix *m)
 	m->clone_hash = hash(m->data, m->size);
 }
 
+static void usual_io_timeout(void)
+{
+	set_io_timeout("30000");
+}
+
 CASE(mix, "mix", PLAIN | BIT(ENG_URING_POLL))
 {
 	int nops = max(160 * env.scale / 100, 20U);
@@ -284,6 +289,7 @@ CASE(mix, "mix", PLAIN | BIT(ENG_URING_POLL))
 		/* The disk gets a copy of what the block layer encrypts. C polls for the original. */
 		polled_write(m.eng, m.dfd, m.tmp, PAGE, env.encrypted,
 			     "it polls for what no disk has seen");
+		at_failure = usual_io_timeout;
 		if (strcmp(env.impl, "rust"))
 			set_io_timeout("1000");
 	}
@@ -313,7 +319,8 @@ CASE(mix, "mix", PLAIN | BIT(ENG_URING_POLL))
 		      file_size(m.bfd), m.size);
 	}
 	if (arg == ENG_URING_POLL)
-		set_io_timeout("30000");
+		usual_io_timeout();
+	at_failure = NULL;
 	check_file(case_name, m.data, m.size);
 	rec("end: size=%llu %016llx", m.size, hash(m.data, m.size));
 	check_clone(&m);

@@ -560,8 +560,10 @@ class Runner:
 def list_cases(binary: str) -> list[str]:
     """The cases of dio_test, which the harness prints as the last column of a table."""
     p = subprocess.run([binary, "-l"], stderr=subprocess.PIPE, text=True, check=False)
-    return [name for name in (line.split()[-1] for line in p.stderr.splitlines()[1:])
-            if name not in OWN_CASES]
+    cases = [name for name in (line.split()[-1] for line in p.stderr.splitlines()[1:]) if name not in OWN_CASES]
+    if not cases:
+        sys.exit(f"{binary} -l lists no case")
+    return cases
 
 
 def main() -> int:
