@@ -65,7 +65,6 @@ enum script_crypt {
 	 * use this for synchronous reads only.
 	 */
 	CRYPT_BLOCK_LAYER,
-	NR_CRYPT,
 };
 
 /* The context of an event. */
@@ -107,7 +106,6 @@ enum script_step_what {
 	STEP_POLL,
 	/* another task waits for all requests to the file, as truncate() does */
 	STEP_WAIT,
-	NR_STEP,
 };
 
 #define SCRIPT_MAPS	6

@@ -38,12 +38,10 @@ def verdict(name: str, good: bool, reason: str) -> Result:
 
 
 def parse_check(text: str, folder: str = "check") -> list[Result]:
-    """The lines of check.sh: "ok NAME (detail)", "FAIL NAME: why", "skip NAME: why"."""
-    results = []
-    for word, name, rest in re.findall(r"^(ok|not ok|FAIL|skip) ([\w./-]+):?[^\S\n]*(.*)$", text, re.MULTILINE):
-        status = {"ok": "pass", "skip": "skip"}.get(word, "fail")
-        results.append(result(f"{folder}/{name}", status, rest.strip("()") if status == "pass" else rest))
-    return results
+    """The lines of check.sh: "ok NAME (detail)", "FAIL NAME: why"."""
+    return [result(f"{folder}/{name}", "pass", rest.strip("()")) if word == "ok" else
+            result(f"{folder}/{name}", "fail", rest) for word, name, rest
+            in re.findall(r"^(ok|FAIL) ([\w./-]+):?[^\S\n]*(.*)$", text, re.MULTILINE)]
 
 
 def parse_fstest(text: str, guest: str = "0") -> list[Result]:
