@@ -424,32 +424,33 @@ impl Inline<'_> {
         // CAST: As above.
         let length = length as usize;
 
-        if memory.is_source() {
-            let inode = place.inode();
-            let size = inode.size();
-            // SAFETY: The file system maps inline data from the start of the file, so the gap up to
-            // `pos` is within its buffer, and so are `length` bytes from `pos`. As the mapping is
-            // for writing, the locks for that are held; the inode is valid.
-            let copied = unsafe {
-                if pos > size {
-                    at(size).write_bytes(0, pos.wrapping_sub(size) as usize);
+        let inode = place.inode();
+        let size = inode.size();
+        // SAFETY: The file system maps inline data from the start of the file, so the gap up to
+        // `pos` is within its buffer, and so are `length` bytes from `pos`. It may change them at
+        // the same time, which is why no reference to them is made. If the mapping is for writing,
+        // the locks for that are held; the inode is valid.
+        unsafe {
+            if !memory.is_source() {
+                return Ok(bindings::copy_to_iter(
+                    at(pos).cast(),
+                    length,
+                    memory.as_raw(),
+                ));
+            }
+            if pos > size {
+                at(size).write_bytes(0, pos.wrapping_sub(size) as usize);
+            }
+            let copied = bindings::copy_from_iter(at(pos).cast(), length, memory.as_raw());
+            if copied > 0 {
+                // CAST: At most `length`.
+                let end = pos.wrapping_add(copied as i64);
+                if end > inode.size() {
+                    bindings::i_size_write(inode.as_raw(), end);
                 }
-                let copied = bindings::copy_from_iter(at(pos).cast(), length, memory.as_raw());
-                if copied > 0 {
-                    // CAST: At most `length`.
-                    let end = pos.wrapping_add(copied as i64);
-                    if end > inode.size() {
-                        bindings::i_size_write(inode.as_raw(), end);
-                    }
-                    bindings::mark_inode_dirty(inode.as_raw());
-                }
-                copied
-            };
+                bindings::mark_inode_dirty(inode.as_raw());
+            }
             Ok(copied)
-        } else {
-            // SAFETY: The mapping covers `length` bytes from `pos`. The file system may change
-            // them at the same time, which is why no reference to them is made.
-            Ok(unsafe { bindings::copy_to_iter(at(pos).cast(), length, memory.as_raw()) })
         }
     }
 }
