@@ -52,7 +52,7 @@
 //!                     begin(), admit()
 //!  BusyIocb<DioOps>   NewIocb::begin_dio()
 //!                     decide_and_submit()
-//!                       Iter::begin()
+//!                       Iter::begin_single()
 //!                       single::start()
 //!                         BioSet::fill()
 //!                         Unsubmitted::start()

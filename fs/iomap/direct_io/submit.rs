@@ -245,8 +245,10 @@ fn decide_and_submit<const BOUNCED: bool>(
     ctx: MaySleep,
 ) -> Answer {
     let mark = memory.mark();
-    let started = match iter.begin(ctx) {
-        Ok(_) => single::start::<BOUNCED>(iocb, &dio, work, iter, &mut memory, mark, ctx),
+    let started = match iter.begin_single(ctx) {
+        Ok(true) => single::start::<BOUNCED>(iocb, &dio, work, iter, &mut memory, mark, ctx),
+        // Then it waits for memory and for the device, as a counted request.
+        Ok(false) => Err((iocb, Ok(()))),
         Err(error) => Err((iocb, Err(error))),
     };
     let flight = match started {

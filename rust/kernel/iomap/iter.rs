@@ -292,12 +292,44 @@ impl Iter<'_> {
         if let Some(ret) = self.begin_directly(ctx) {
             return is_there(ret);
         }
-        if self.remaining() == 0 {
-            self.asked = Asked::Over;
+        is_there(self.begin_by_iter(ctx))
+    }
+
+    /// As [`Iter::begin`], once, for a request of a single bio, which fails with `EAGAIN` if it must
+    /// not block and would have to wait later on. Returns false if it has to wait instead.
+    ///
+    /// So has a write for which the file system may have done something that stays, such as to put
+    /// blocks into the file that hold old data of the device. One that names its `iomap_begin` and
+    /// no `iomap_end` has not.
+    #[doc(alias = "IOMAP_NOWAIT")]
+    #[inline(always)]
+    pub fn begin_single(&mut self, ctx: MaySleep) -> Result<bool> {
+        if self.asked != Asked::NotYet {
             return Ok(false);
         }
+        match self.begin_directly(ctx) {
+            Some(ret) => is_there(ret),
+            None => is_there(self.begin_by_iter(ctx)).map(|_| self.may_give_up()),
+        }
+    }
+
+    /// Whether the request never fails in that way, or may.
+    fn may_give_up(&self) -> bool {
+        // SAFETY: By the invariants the callbacks, which are constant, are valid.
+        let is_clean =
+            || unsafe { (*self.ops).iomap_begin.is_some() && (*self.ops).iomap_end.is_none() };
+        !self.is_write() || !self.is_nowait() || is_clean()
+    }
+
+    /// As [`Iter::begin`], by `iomap_iter()`. Returns what that returns.
+    #[inline(always)]
+    fn begin_by_iter(&mut self, ctx: MaySleep) -> c_int {
+        if self.remaining() == 0 {
+            self.asked = Asked::Over;
+            return 0;
+        }
         self.asked = Asked::ByIter;
-        is_there(self.iterate(Ok(()), ctx))
+        self.iterate(Ok(()), ctx)
     }
 
     /// Makes the mapping a hole of no bytes, so that nobody uses it and no `iomap_end` is called

@@ -539,6 +539,10 @@ unsafe fn may_refuse(bio: *const bio) -> bool {
             (*bio).bi_opf & req_op_REQ_OP_WRITE == 0 || !queue.mq_ops.is_null(),
             "a part may be written"
         );
+        assert!(
+            (*bio).bi_opf & req_op_REQ_OP_WRITE == 0 || !case(|c| c.has_iomap_end),
+            "the file system may have done what stays"
+        );
         let split =
             chunks[0] != chunks[1] || sectors > limits.max_sectors || is_scattered(bio, limits);
         assert!(!split, "a bio that has to be split must not wait");

@@ -69,7 +69,7 @@ pub(crate) struct Case {
     /// The sector of the disk that it begins with.
     partition: u64,
     pub(crate) has_end_io: bool,
-    has_iomap_end: bool,
+    pub(crate) has_iomap_end: bool,
     end_io_fails: bool,
     /// Conversions in the first inode wait until no request to the other one is left.
     short_of_space: bool,
