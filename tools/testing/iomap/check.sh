@@ -31,6 +31,8 @@ lint) only=("${lint[@]}") ;;
 	;;
 esac
 need_root "$@"
+# Another one would compile, and take the warnings for its own.
+lock check
 
 logs=$CACHE/check
 mkdir -p "$logs"
