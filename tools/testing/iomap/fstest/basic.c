@@ -1047,6 +1047,50 @@ CASE(nowait_busy, "nowait-busy")
 	check_file("nowait-busy", want, each);
 }
 
+/*
+ * Appends that must not block, to a disk whose only tag a read has. Whether they are refused or not, nobody may see
+ * what others had on the disk, of which the free space is full.
+ */
+CASE(nowait_append, "nowait-append")
+{
+	const u32 many = 64, each = 4 * KiB;
+	u8 *old = xalloc(1 * MiB), *buf = xalloc(2 * many * each);
+	int bfd = new_file("busy", buf, each), fd = create("old", O_DIRECT), refused = 0;
+	struct io_uring ring;
+	u64 size = 0;
+
+	memset(old, 0xa5, 1 * MiB);
+	while (pwrite(fd, old, 1 * MiB, size) == 1 * MiB)
+		size += 1 * MiB;
+	CHECK(size > 100 * MiB, "the free space has only %llu bytes of others", size);
+	close(fd);
+	OK(unlink("old"));
+	sync();
+
+	fd = create("nowait-append", O_DIRECT);
+	CHECK(!io_uring_queue_init(1, &ring, 0), "io_uring_queue_init");
+	fill(buf, each, env.seed);
+	for (u32 i = 0; i < many; i++) {
+		struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+		struct io_uring_cqe *cqe;
+		s64 ret;
+
+		io_uring_prep_read(sqe, bfd, old, each, 0);
+		CHECK(io_uring_submit(&ring) == 1, "io_uring_submit");
+		ret = RET(pwritev2(fd, &(struct iovec){ buf, each }, 1, file_size(fd), RWF_NOWAIT));
+		CHECK(ret == each || ret == -EAGAIN, "append %u: %lld", i, ret);
+		refused += ret < 0;
+		CHECK(!io_uring_wait_cqe(&ring, &cqe) && cqe->res == (int)each, "read");
+		io_uring_cqe_seen(&ring, cqe);
+	}
+	printf("# %d of %u are refused\n", refused, many);
+	size = file_size(fd);
+	CHECK(size <= many * each, "%llu bytes", size);
+	read_all(fd, buf, size, 0);
+	for (u64 off = 0; off < size; off += each)
+		CHECK(!all_bytes(buf + off, each, 0xa5), "the data of others at %llu of %llu", off, size);
+}
+
 static void set_max_sectors(const char *kb)
 {
 	char path[PATH_MAX];

@@ -68,7 +68,7 @@ ATOMIC = ["atomic", "mix-io_uring", "holes", "which-impl", "remount", "fsck"]
 READS = ["read-only", "which-impl", "remount", "fsck"]
 # These fit one file system only: they run where they are named, and "*" does not mean them.
 SPECIAL = ["read-only", "zone-sequential", "zone-conventional", "busy-poller", "slow-flush", "logged-writes",
-           "replay", "nowait-busy", "nowait-split", "no-space"]
+           "replay", "nowait-append", "nowait-busy", "nowait-split", "no-space"]
 
 
 # How to make each file system, and how to check it; there is no checker of zonefs.
@@ -138,6 +138,8 @@ CONFIGS = [
     # One tag, and memory without gaps; one tag behind a driver that splits bios where no limit says so.
     xfs("xfs-narrow", device="null-narrow", only=["nowait-*"]),
     Config("ext4-narrow", "ext4", "-b 4096", device="null-narrow", only=["nowait-*"]),
+    # So late that the tag is still taken when ntfs3 has made room
+    Config("ntfs3-narrow", "ntfs3", device="null-single", only=["nowait-append"]),
     xfs("xfs-pieces", device="pieces", only=["nowait-*"]),
     # With a cache that can be slow, and with a log of what is stable.
     xfs("xfs-flush", device="slow-flush", only=["slow-flush"]),
@@ -245,6 +247,8 @@ NULL_BLK: dict[str, dict[str, int]] = {
     "null-cow": {"size": 64},
     "null-narrow": {"irqmode": 2, "completion_nsec": 100000, "submit_queues": 1, "poll_queues": 0,
                     "hw_queue_depth": 1, "virt_boundary": 1},
+    "null-single": {"irqmode": 2, "completion_nsec": 5000000, "submit_queues": 1, "poll_queues": 0,
+                    "hw_queue_depth": 1},
     "null-whole": {"irqmode": 2, "completion_nsec": 100000, "size": DEV_MIB, "submit_queues": 1, "poll_queues": 0,
                    "hw_queue_depth": 1},
     "zoned": {"size": 2048, "zoned": 1, "zone_size": 64, "zone_nr_conv": 6, "poll_queues": 0},
