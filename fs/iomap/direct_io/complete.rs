@@ -37,6 +37,7 @@ use kernel::{
         request::{
             Cache,
             Operations,
+            Over,
             Unique, //
         },
         stats::{
@@ -140,8 +141,7 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
         batch.end_io_together(&mut request, end_io_of_a_write, ctx);
         let result = request.result();
         let (iocb, dio) = request.into_parts();
-        let told = || (dio.should_dirty(), dio.at_ioend());
-        let ended = end(iocb, &dio, result, By::Worker(ctx), told);
+        let ended = end(iocb, &dio, result, By::Worker(ctx), || end_io_flags(&dio));
         batch.free(dio);
         let place = if ended.owes_flush() {
             places.next()
@@ -258,8 +258,8 @@ pub(crate) fn answer_without_bios(
     result: Result,
     ctx: MaySleep,
 ) -> Answer {
-    let told = || (memory.should_dirty(), false);
-    let ended = end(iocb, dio, result, By::Submitter(ctx), told);
+    let flags = || dio.end_io_flags(memory.should_dirty());
+    let ended = end(iocb, dio, result, By::Submitter(ctx), flags);
     let (iocb, ret) = ended.flush_and_complete(Some(ctx));
     iocb.answer(ret)
 }
@@ -276,12 +276,23 @@ fn complete_rare(request: Unique<Dio>, by: By) -> (DoneIocb, isize) {
 fn complete_request(request: Unique<Dio>, result: Result, by: By) -> (DoneIocb, isize) {
     let ctx = by.ctx();
     let (iocb, dio) = request.into_parts();
-    let told = || (dio.should_dirty(), dio.at_ioend());
-    let ended = end(iocb, &dio, result, by, told);
+    let ended = end(iocb, &dio, result, by, || end_io_flags(&dio));
     ended.flush_and_complete(ctx)
 }
 
-/// Completes a simple read, whose bio was put.
+/// The flags for `->end_io`. A worker for ioends that has ended the last bio is in process context
+/// already, so that there is no completion work to speak of.
+#[inline(always)]
+fn end_io_flags(dio: &Over<Dio>) -> EndIoFlags {
+    let flags = dio.end_io_flags(dio.should_dirty());
+    if dio.at_ioend() {
+        flags.without(EndIoFlags::COMP_WORK)
+    } else {
+        flags
+    }
+}
+
+/// Completes a simple read, whose bio was put. There is no `->end_io`.
 #[inline(always)]
 fn complete_simple(
     iocb: BusyIocb<()>,
@@ -289,16 +300,14 @@ fn complete_simple(
     result: Result,
     by: By,
 ) -> (DoneIocb, isize) {
-    let (ctx, told) = (by.ctx(), || (false, false));
-    let iocb = iocb.without_callbacks();
-    end(iocb, &read.into(), result, by, told).flush_and_complete(ctx)
+    let (ctx, iocb) = (by.ctx(), iocb.without_callbacks());
+    end(iocb, &read.into(), result, by, EndIoFlags::empty).flush_and_complete(ctx)
 }
 
 /// Ends a request (`iomap_dio_complete()` up to `inode_dio_end()`).
 ///
-/// `result` is the first error of its bios or of its submission. `told` says whether
-/// the caller's pages had to be marked as dirty, and whether a worker for ioends has ended the last
-/// bio.
+/// `result` is the first error of its bios or of its submission. `flags` are those for `->end_io`,
+/// but for [`EndIoFlags::NO_INVALIDATE`], which depends on `by`.
 #[doc(alias = "iomap_dio_complete")]
 #[inline(always)]
 fn end(
@@ -306,7 +315,7 @@ fn end(
     dio: &Dio,
     result: Result,
     by: By,
-    told: impl FnOnce() -> (bool, bool),
+    flags: impl FnOnce() -> EndIoFlags,
 ) -> Ended {
     count(dio, result, &by);
     let (ctx, invalidate) = (by.ctx(), matches!(by, By::Submitter(_) | By::Worker(_)));
@@ -324,15 +333,7 @@ fn end(
 
     // `->end_io` converts unwritten blocks.
     let (iocb, fs_error) = iocb.end_io(size, error, || {
-        let (should_dirty, at_ioend) = told();
-        let flags = dio
-            .end_io_flags(should_dirty)
-            .with_if(write && !invalidate, EndIoFlags::NO_INVALIDATE);
-        if at_ioend {
-            flags.without(EndIoFlags::COMP_WORK)
-        } else {
-            flags
-        }
+        flags().with_if(write && !invalidate, EndIoFlags::NO_INVALIDATE)
     });
     let ret = match fs_error {
         // A simple read does not reach the end of the file.

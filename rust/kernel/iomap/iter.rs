@@ -309,16 +309,17 @@ impl Iter<'_> {
         }
         match self.begin_directly(ctx) {
             Some(ret) => is_there(ret),
-            None => is_there(self.begin_by_iter(ctx)).map(|_| self.may_give_up()),
+            None => is_there(self.begin_by_iter(ctx)).map(|_| !self.may_stay()),
         }
     }
 
-    /// Whether the request never fails in that way, or may.
-    fn may_give_up(&self) -> bool {
+    /// Whether this is a write that must not block, of which something may stay if it fails now.
+    fn may_stay(&self) -> bool {
         // SAFETY: By the invariants the callbacks, which are constant, are valid.
-        let is_clean =
-            || unsafe { (*self.ops).iomap_begin.is_some() && (*self.ops).iomap_end.is_none() };
-        !self.is_write() || !self.is_nowait() || is_clean()
+        let ops = unsafe { &*self.ops };
+        self.is_write()
+            && self.is_nowait()
+            && (ops.iomap_begin.is_none() || ops.iomap_end.is_some())
     }
 
     /// As [`Iter::begin`], by `iomap_iter()`. Returns what that returns.

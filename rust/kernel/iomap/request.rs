@@ -260,7 +260,7 @@ pub(super) enum Home {
 /// ```text
 ///       | next | work | home | should_dirty | kiocb | description | handshake | bio ...
 ///  ^                                                                          ^
-///  FRONT_PAD bytes before the bio                                      begins a cache line
+///  FRONT_PAD bytes before the bio                                             begins a cache line
 /// ```
 ///
 /// The fields that every request uses come last, so that they share no cache line with the others.
