@@ -16,6 +16,7 @@
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
+#include <linux/pagemap.h>
 #include <linux/slab.h>
 #include "script.h"
 
@@ -158,6 +159,36 @@ static void dirty_folios(struct kunit *test)
 	}
 }
 
+/* Pages anywhere in the tree of the page cache, with the shadow entry of one elsewhere. */
+static void pages_of_ranges(struct kunit *test)
+{
+	static const pgoff_t at[] = {
+		0, 1, 63, 64, 127, 4095, 4096, 1 << 18, LLONG_MAX >> PAGE_SHIFT,
+	};
+	struct address_space *mapping = kunit_kzalloc(test, sizeof(*mapping), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, mapping);
+	xa_init(&mapping->i_pages);
+	for (unsigned int i = 0; i < ARRAY_SIZE(at) * ARRAY_SIZE(at); i++) {
+		pgoff_t page = at[i % ARRAY_SIZE(at)], shadow = at[i / ARRAY_SIZE(at)];
+
+		xa_store(&mapping->i_pages, shadow, xa_mk_value(0), GFP_KERNEL);
+		for (unsigned int there = 0; there < 2; there++) {
+			for (unsigned int j = 0; j < ARRAY_SIZE(at) * ARRAY_SIZE(at); j++) {
+				pgoff_t first = at[j % ARRAY_SIZE(at)], last = at[j / ARRAY_SIZE(at)];
+				bool found = filemap_range_has_page(mapping, (loff_t)first << PAGE_SHIFT,
+								    (loff_t)last << PAGE_SHIFT);
+
+				KUNIT_EXPECT_EQ_MSG(test, found, there && first <= page && page <= last,
+						    "page %lu, shadow %lu, range %lu to %lu",
+						    page, shadow, first, last);
+			}
+			xa_store(&mapping->i_pages, page, mapping, GFP_KERNEL);
+		}
+		xa_destroy(&mapping->i_pages);
+	}
+}
+
 static struct kunit_case named_cases[] = {
 	KUNIT_CASE_PARAM(setup, next_setup),
 	KUNIT_CASE_PARAM(mapping, next_mapping),
@@ -168,6 +199,7 @@ static struct kunit_case named_cases[] = {
 	KUNIT_CASE_PARAM(simple, next_simple),
 	KUNIT_CASE_PARAM(difference, next_difference),
 	KUNIT_CASE(dirty_folios),
+	KUNIT_CASE(pages_of_ranges),
 	{}
 };
 
