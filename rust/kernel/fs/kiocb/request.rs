@@ -130,13 +130,7 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
             let pos = (*self.as_raw()).ki_pos;
             // CAST: The end of a request is a position.
             let last = pos.wrapping_add(len as i64).wrapping_sub(1);
-            let (page, last_page) = (pos >> PAGE_SHIFT, last >> PAGE_SHIFT);
-            if page == last_page {
-                // CAST: A position is not negative. The lowest bit is that of a shadow entry.
-                let entry = bindings::xa_load(&raw mut (*mapping).i_pages, page as usize);
-                return !entry.is_null() && entry.addr() & 1 == 0;
-            }
-            last_page.wrapping_sub(page) >= Self::MAX_LOOKED_AT
+            (last >> PAGE_SHIFT).wrapping_sub(pos >> PAGE_SHIFT) >= Self::MAX_LOOKED_AT
                 || bindings::filemap_range_has_page(mapping, pos, last)
         }
     }

@@ -31,8 +31,7 @@ structs! {
         private: *mut c_void, ki_flags: c_int, ki_ioprio: u16,
     }
     // One page at most, at this position.
-    xarray { at: Option<i64> }
-    address_space { i_pages: xarray, flags: c_ulong, nrpages: c_ulong }
+    address_space { page: Option<i64>, flags: c_ulong, nrpages: c_ulong }
     inode {
         i_sb: *mut super_block, i_size: i64, i_dio_count: c_int, i_flags: u32, i_write_hint: rw_hint, i_blkbits: u8,
     }
@@ -274,11 +273,7 @@ functions! {
     }
     sleep fn kiocb_write_and_wait(_: *mut kiocb, _: usize) -> c_int { 0 }
     any fn filemap_range_has_page(mapping: *mut address_space, first: i64, last: i64) -> bool {
-        (*mapping).i_pages.at.is_some_and(|at| (first..=last).contains(&at))
-    }
-    any fn xa_load(pages: *mut xarray, index: usize) -> *mut c_void {
-        let found = (*pages).at.is_some_and(|at| at as usize >> 12 == index);
-        if found { NonNull::<u64>::dangling().as_ptr().cast() } else { null_mut() }
+        (*mapping).page.is_some_and(|at| (first..=last).contains(&at))
     }
     sleep fn kiocb_invalidate_pages(_: *mut kiocb, _: usize) -> c_int { 0 }
     sleep fn kiocb_invalidate_post_direct_write(iocb: *mut kiocb, _: usize) {
@@ -566,10 +561,7 @@ unsafe fn bio_endio(bio: *mut bio, from: Flight) {
         });
     }
     let mapping = &(*opened()).mapping;
-    let cached = mapping
-        .i_pages
-        .at
-        .is_some_and(|at| at as u64 == case(Case::pos));
+    let cached = mapping.page.is_some_and(|at| at as u64 == case(Case::pos));
     facts(|f| f.cached_at_end = cached);
     let failed = (*bio).bi_status != 0;
     step("end", bio, (*bio).bi_status as usize);

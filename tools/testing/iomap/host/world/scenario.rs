@@ -661,7 +661,7 @@ unsafe fn run(kind: fn(&mut Case)) {
                 point();
                 let mapping = &mut (*opened()).mapping;
                 let at = case(Case::pos) as i64 + if once_in(4) { 1 << 20 } else { 0 };
-                (mapping.nrpages, mapping.i_pages.at) = (1, Some(at));
+                (mapping.nrpages, mapping.page) = (1, Some(at));
                 close();
             });
         }
