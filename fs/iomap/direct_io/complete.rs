@@ -107,7 +107,9 @@ impl Operations for Dio {
     fn done_at_ioend(mut request: Unique<Self>, ctx: MaySleep) {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
-        let more = work_at_end(iocb, dio, failed);
+        // A flush writes back what was cached after the look at the range.
+        let waits = dio.work().has(CompWork::SYNC) && iocb.has_any_cached_page();
+        let more = work_at_end(iocb, dio, failed).with_if(waits, CompWork::INVALIDATE);
         if !more.is_empty() {
             dio.add_work(more);
             count_reasons(more);
