@@ -94,7 +94,8 @@ use crate::{
     sync::{
         atomic::{
             Atomic,
-            Relaxed, //
+            Relaxed,
+            Release, //
         },
         rcu, //
     },
@@ -177,7 +178,7 @@ impl<T: Operations> Cache<T> {
             flags,
         )?;
         // INVARIANT: Just made.
-        self.raw.store(cache.as_ptr(), Relaxed);
+        self.raw.store(cache.as_ptr(), Release);
         Ok(())
     }
 
