@@ -229,6 +229,15 @@ static bool may_be_encrypted(const struct script *s)
 	       (s->op == OP_WRITE && !(s->ki_flags & IOCB_HIPRI) && s->submit == SUBMIT_BY_IOMAP);
 }
 
+/* Whether a bio may end within the block of another. */
+static bool may_be_short(const struct script *s)
+{
+	/* Also if a later part of the memory is not aligned. */
+	return s->dio_flags & IOMAP_DIO_PARTIAL || s->absent || s->fault || s->fail ||
+	       s->fail2 || s->fail_alloc ||
+	       (s->skew | s->seg) & ((s->lbs ?: SECTOR_SIZE) - 1);
+}
+
 /*
  * With C the zeroes around what follows a short bio, or a mapping that ends within a block, overlap
  * its data (Q17). A walk that a failed bio has ended goes on in the same way.
@@ -236,10 +245,6 @@ static bool may_be_encrypted(const struct script *s)
 static bool zeroes_overlap(const struct script *s)
 {
 	s64 mask = (1LL << (s->blkbits ?: 12)) - 1;
-	/* Also if a later part of the memory is not aligned. */
-	bool shorter = s->dio_flags & IOMAP_DIO_PARTIAL || s->absent || s->fault || s->fail ||
-		       s->fail2 || s->fail_alloc ||
-		       (s->skew | s->seg) & ((s->lbs ?: SECTOR_SIZE) - 1);
 	bool split = false;
 
 	if (s->op != OP_WRITE || s->dio_flags & IOMAP_DIO_FSBLOCK_ALIGNED)
@@ -249,10 +254,23 @@ static bool zeroes_overlap(const struct script *s)
 
 		/* This one or an earlier one ends within a block. */
 		split |= m->len && (m->len | s->pos) & mask;
-		if ((m->type == MAP_UNWRITTEN || m->flags & IOMAP_F_NEW) && (shorter || split))
+		if ((m->type == MAP_UNWRITTEN || m->flags & IOMAP_F_NEW) && (may_be_short(s) || split))
 			return true;
 	}
 	return false;
+}
+
+/* C polls for the zeroes behind the data, and Rust for the data (Q5). */
+static bool polls_for_zeroes(const struct script *s)
+{
+	s64 ends = s->pos | s->len;
+
+	if (s->op != OP_WRITE || !(s->ki_flags & IOCB_HIPRI) ||
+	    s->dio_flags & IOMAP_DIO_FSBLOCK_ALIGNED)
+		return false;
+	for (unsigned int i = 0; i < s->maps; i++)
+		ends |= s->map[i].len;
+	return ends & ((1LL << (s->blkbits ?: 12)) - 1) || may_be_short(s);
 }
 
 /* The pages that a request covers, of those that a script may cache. */
@@ -386,6 +404,8 @@ void script_generate(struct script *s, u64 seed)
 	generate_answers(s, &r);
 	if (zeroes_overlap(s))
 		s->dio_flags |= IOMAP_DIO_FSBLOCK_ALIGNED;
+	if (polls_for_zeroes(s))
+		s->ki_flags &= ~IOCB_HIPRI;
 	if (pages_elsewhere(s))
 		confine_pages(s);
 	if (bounced_in_parts(s))
@@ -411,7 +431,7 @@ static bool makes_sense(const struct script *s)
 	    (s->mem >= MEM_BVEC && (s->fault || s->absent)) ||
 	    (s->same && (!s->seg || s->seg + s->skew > 4096 || s->mem == MEM_UBUF)) ||
 	    (s->ki_flags & IOCB_HIPRI && !s->poll) || is_waited_for(s) || zeroes_overlap(s) ||
-	    pages_elsewhere(s) || bounced_in_parts(s) ||
+	    polls_for_zeroes(s) || pages_elsewhere(s) || bounced_in_parts(s) ||
 	    s->lbs > 1LL << (s->blkbits ?: 12) || !may_be_encrypted(s) ||
 	    (s->fail_alloc && (s->set != SET_OWN || s->op == OP_SIMPLE)))
 		return false;

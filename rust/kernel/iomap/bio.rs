@@ -269,6 +269,8 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             return Ok(());
         }
         let bio = zeroes(self.request.iocb().ops, self.span, pos, len, self.ctx)?;
+        // Polling finds one bio, and the data may be in another.
+        self.request.iocb().stop_polling();
         submit_bio(self.request, self.span.place, bio, pos);
         Ok(())
     }

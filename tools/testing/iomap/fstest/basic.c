@@ -560,6 +560,22 @@ CASE(poll_wait, "poll-wait")
 	check_file("poll-wait", want, 16 * bs);
 }
 
+/*
+ * Zeroes follow a polled write to the end of the file.  C polls for them in place of the data, which
+ * leads nowhere if the disk got both as one request.
+ */
+CASE(poll_tail, "poll-tail")
+{
+	u32 len = max(env.blksz, 1024U) + SECTOR;
+	u8 *want = xalloc(len);
+	int fd = new_file("poll-tail", want, len);
+
+	OK(fsync(fd));
+	fill(want, len, 3);
+	polled_write(eng_open(ENG_URING_POLL), fd, want, len, true, "it polls for zeroes, not for the data");
+	expect("poll-tail", want, len);
+}
+
 /* A direct read leaves the cache alone, a direct write drops what it covers. */
 CASE(residency, "residency")
 {
