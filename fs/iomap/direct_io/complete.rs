@@ -143,6 +143,7 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
         batch.end_io_together(&mut request, end_io_of_a_write, ctx);
         let result = request.result();
         let (iocb, dio) = request.into_parts();
+        iocb.clear_polled_bio();
         let ended = end(iocb, &dio, result, By::Worker(ctx), || end_io_flags(&dio));
         batch.free(dio);
         let place = if ended.owes_flush() {
@@ -278,6 +279,10 @@ fn complete_rare(request: Unique<Dio>, by: By) -> (DoneIocb, isize) {
 fn complete_request(request: Unique<Dio>, result: Result, by: By) -> (DoneIocb, isize) {
     let ctx = by.ctx();
     let (iocb, dio) = request.into_parts();
+    if !matches!(by, By::Submitter(_)) {
+        // Before `dio` frees the bio that it is in front of.
+        iocb.clear_polled_bio();
+    }
     let ended = end(iocb, &dio, result, by, || end_io_flags(&dio));
     ended.flush_and_complete(ctx)
 }
@@ -321,11 +326,6 @@ fn end(
 ) -> Ended {
     count(dio, result, &by);
     let (ctx, invalidate) = (by.ctx(), matches!(by, By::Submitter(_) | By::Worker(_)));
-    if !matches!(by, By::Submitter(_)) {
-        // The bio is freed. A poller that has read its address already finds a bio there (the slab
-        // is `SLAB_TYPESAFE_BY_RCU`); clear the address for later pollers.
-        iocb.clear_polled_bio();
-    }
     let (pos, size, write) = (iocb.ki_pos(), dio.size, dio.is_write());
     let sync = dio.work().has(CompWork::SYNC);
     let error = match result {

@@ -103,14 +103,21 @@ void say_state_and_where(void)
 	say(" %s\n", where());
 }
 
+static bool polled_bio_before_others_has_ended(void)
+{
+	return w.nr_bios > 1 && w.bios[0].polled && !w.bios[0].bio;
+}
+
 /*
- * When a worker or the submitter completes a polled request, C leaves the address of the
- * freed bio in iocb->private, and Rust does not.  The scripts that show this set .poison.
+ * When a worker or the submitter completes a polled request, and before other bios have
+ * ended, C leaves the address of the freed bio in iocb->private, and Rust does not.  The
+ * scripts that show this set .poison.
  */
 bool private_is_known_to_differ(void)
 {
 	return w.s->async && w.s->ki_flags & IOCB_HIPRI && !w.s->poison &&
-	       (w.completed || w.answered || current->flags & PF_WQ_WORKER);
+	       (w.completed || w.answered || current->flags & PF_WQ_WORKER ||
+		polled_bio_before_others_has_ended());
 }
 
 /*

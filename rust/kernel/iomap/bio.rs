@@ -67,6 +67,7 @@ use crate::{
     },
     error::to_result,
     prelude::*,
+    sync::atomic::Relaxed,
     task::MaySleep, //
 };
 
@@ -365,13 +366,19 @@ unsafe fn end<T: Operations>(
 ) -> Option<Unique<T>> {
     // SAFETY: `bi_private` holds the reference, and this is the one time that it is taken back. The
     // bio is given back to us, and was filled in the way of the request. It is put before the
-    // request can be over.
+    // request can be over, until when nobody changes which kiocb it is of.
     let bio_ref = unsafe {
         let bio_ref = BioRef::<T>::from_raw((*bio).bi_private);
         if let Err(error) = result {
             bio_ref.record_error(error);
         }
         free_integrity(bio);
+        if bio_ref.shared.polled.load(Relaxed) {
+            (*bio_ref.shared.head.get())
+                .left
+                .0
+                .clear_this_polled_bio(bio);
+        }
         if bio_ref.shared.bounced {
             let should_dirty = bio_ref.shared.should_dirty();
             bindings::bio_iov_iter_unbounce(bio, bio_ref.has_failed(), should_dirty);

@@ -514,6 +514,7 @@ unsafe extern "C" fn end_given<G: GivenAway>(bio: *mut bindings::bio) {
         let (left, well) = (&raw const (*pad).head.left, (*bio).bi_status == 0);
         let left = left.cast::<Given<G>>().read();
         if well {
+            left.0.clear_polled_bio();
             bio::put_with_pages(bio, (*pad).head.should_dirty);
         }
         (left, well)

@@ -336,17 +336,26 @@ impl<O> BusyIocb<O> {
         self.untold().end_dio().answer(error.to_errno() as isize)
     }
 
-    /// Makes the poller find no bio any more (`private`).
+    /// Makes the poller find no bio any more (`private`), which is to be freed only afterwards.
     ///
     /// A poller that has read the pointer before holds the RCU read lock, and the memory stays a
     /// bio for so long.
     #[inline]
     pub fn clear_polled_bio(&self) {
-        // SAFETY: The field is valid, only we write to it, from one thread at a time, and whoever
-        // polls reads it with `READ_ONCE()`.
-        unsafe {
-            Atomic::from_ptr(&raw mut (*self.as_raw()).private).store(ptr::null_mut(), Relaxed)
-        };
+        self.private().store(ptr::null_mut(), Relaxed);
+    }
+
+    /// As [`BusyIocb::clear_polled_bio`], if it is `bio` that the poller would find.
+    #[cold]
+    pub(super) fn clear_this_polled_bio(&self, bio: *mut bindings::bio) {
+        _ = self.private().cmpxchg(bio.cast(), ptr::null_mut(), Relaxed);
+    }
+
+    /// The bio to poll for (`private`).
+    #[inline(always)]
+    fn private(&self) -> &Atomic<*mut c_void> {
+        // SAFETY: The field is valid, and whoever polls reads it with `READ_ONCE()`.
+        unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).private) }
     }
 
     /// Drops the pages of the `written` bytes at the position that were cached while the write was

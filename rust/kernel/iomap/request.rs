@@ -283,7 +283,7 @@ impl<T: Operations> FrontPad<T> {
 #[repr(C)]
 pub(super) struct Counted<T: Operations> {
     /// The submission writes to it, then the owner of the request.
-    head: UnsafeCell<Head<T>>,
+    pub(super) head: UnsafeCell<Head<T>>,
     /// References, the first error and the task that waits.
     protocol: Protocol,
     /// The bios have bounce buffers.
@@ -291,9 +291,9 @@ pub(super) struct Counted<T: Operations> {
     /// Whether a worker for ioends ended the last bio. Written by the holder of the last reference.
     // ORDERING: None needed: handing the request over publishes it.
     at_ioend: Atomic<bool>,
-    /// Whether one of the bios raises no interrupt, so that a waiting submission polls for it. For
-    /// the submission alone.
-    polled: Cell<bool>,
+    /// Whether one of the bios raises no interrupt, so that a waiting submission polls for it.
+    // ORDERING: None needed: handing the bio over publishes it.
+    pub(super) polled: Atomic<bool>,
     /// The number of references that were given to bios. For the submission alone.
     bio_refs: Cell<i32>,
 }
@@ -351,7 +351,7 @@ impl<T: Operations> Prepared<T> {
             raw.cast::<usize>().write(MARK);
             (&raw mut (*raw).protocol).write(Protocol::new());
             (&raw mut (*raw).at_ioend).write(Atomic::new(false));
-            (&raw mut (*raw).polled).write(Cell::new(false));
+            (&raw mut (*raw).polled).write(Atomic::new(false));
             (&raw mut (*raw).bio_refs).write(Cell::new(0));
         }
         // INVARIANT: Just initialised.
@@ -366,7 +366,7 @@ impl<T: Operations> Prepared<T> {
 /// # Invariants
 ///
 /// Owns all references that no bio has, and `bio_refs` is the number of those that were given to
-/// bios. The request is not sealed, so nobody else looks at that, at `polled` or at `left`.
+/// bios. The request is not sealed, so nobody else looks at that or at the description in `left`.
 #[must_use = "a request must be sealed"]
 pub struct Submitter<'d, T: Operations> {
     /// What is transferred to or from.
@@ -424,7 +424,7 @@ impl<'d, T: Operations> Submitter<'d, T> {
     /// What the completion will find.
     #[inline]
     fn left(&self) -> &Left<T> {
-        // SAFETY: By the invariants it is initialised, and nobody else looks at it.
+        // SAFETY: By the invariants it is initialised, and nobody else changes it.
         unsafe { &(*self.shared.head.get()).left }
     }
 
@@ -450,7 +450,7 @@ impl<'d, T: Operations> Submitter<'d, T> {
     /// Notes that a bio of the request raises no interrupt.
     #[inline]
     pub(super) fn note_polled(&self) {
-        self.shared.polled.set(true);
+        self.shared.polled.store(true, Relaxed);
     }
 
     /// Makes the reference of a bio that is about to be submitted.
@@ -502,7 +502,11 @@ impl<'d, T: Operations> Submitter<'d, T> {
     /// A polled bio ends only if somebody polls for it. The caller of the request cannot while this
     /// task waits, so this does.
     pub fn wait(self, ctx: MaySleep) -> Unique<T> {
-        let polled = self.shared.polled.get().then_some(self.iocb().as_raw());
+        let polled = self
+            .shared
+            .polled
+            .load(Relaxed)
+            .then_some(self.iocb().as_raw());
         let task = || crate::task::Task::current_raw().cast::<c_void>();
         let (shared, is_ours) = self.hand_over(Some(task));
         if !is_ours {

@@ -303,10 +303,6 @@ const struct script write_scripts[] = {
 	  .end_io = 1,
 	  SHOWS("submit_io bio0", "opf=SYNC|IDLE|POLLED submit", "end_io size=4096 error=-95",
 		"return -95"), NEVER("bio0 read", "ki_complete") },
-	{ .name = "D99 Q13 who polls may find a bio that has ended", READS(8192, 8192), .async = 1,
-	  POLLED, MAPS({ .len = 4096 }, { }),
-	  STEPS({ STEP_END }, { STEP_POLL }, { STEP_END, 1, CTX_SOFTIRQ }),
-	  SHOWS("end bio0", "step: poll", "private=bio0\nstep: end bio1", "ki_complete 8192") },
 
 	/* Bounce buffers */
 	{ .name = "D100 a bounced write does not notice that its memory changes",

@@ -424,6 +424,7 @@ functions! {
             assert!(matches!((*bio).pages, BioPages::None | BioPages::Zeroes), "its pages are not given back");
             let flight = world(|w| w.object(bio).flight);
             assert!(matches!(flight, Flight::Grounded | Flight::Ended), "a bio is put in flight");
+            assert!(by() == "submitter" || !may_be_polled(bio), "a poller finds a bio that is freed");
             free("bio", bio);
         }
     }

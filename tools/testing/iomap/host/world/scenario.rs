@@ -124,6 +124,7 @@ pub(crate) struct Facts {
     /// It was a simple read.
     pub(crate) simple: bool,
     file: Option<*mut Open>,
+    iocb: Option<*mut kiocb>,
     /// It counts in `i_dio_count`.
     pub(crate) counts: bool,
     /// What `->end_io` was told, and what it said.
@@ -539,8 +540,16 @@ unsafe fn poll(iocb: *mut kiocb) {
     }
 }
 
+/// Whether somebody may poll for this bio of the request.
+pub(crate) unsafe fn may_be_polled(bio: *mut bio) -> bool {
+    let over =
+        facts(|f| f.completed.is_some() || f.answered.is_some_and(|answer| answer != QUEUED));
+    !over && facts(|f| f.iocb).is_some_and(|iocb| (*iocb).private == bio.cast())
+}
+
 /// The task that makes the request, and exits.
 unsafe fn submit(iocb: *mut kiocb) {
+    facts(|f| f.iocb = Some(iocb));
     let call: *mut Call = alloc_zeroed("call");
     let (iter, ops) = (&mut (*call).iter, &mut (*call).ops);
     let (mut vectors, borrowed) = ([PAGE; 16], once_in(2));

@@ -118,7 +118,7 @@ pub(crate) mod error {
 pub(crate) mod prelude {
     pub(crate) use crate::{error::*, pin_init, upstream::CStrExt as _};
     pub(crate) use export::export;
-    pub(crate) use std::ffi::{c_int, c_long, c_uint, c_ulong, CStr};
+    pub(crate) use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void, CStr};
 }
 
 pub(crate) trait CStrExt {
