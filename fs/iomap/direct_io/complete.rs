@@ -222,8 +222,9 @@ fn work_at_end(iocb: &BusyIocb<DioOps>, dio: &Dio, failed: bool) -> CompWork {
 
 /// Completes a request whose submitter has waited for it, or found that all bios had ended.
 #[inline(always)]
-pub(crate) fn answer(mut request: Unique<Dio>, ctx: MaySleep) -> Answer {
-    if let (Ok(()), Kind::Direct) = (request.result(), &request.parts().1.kind) {
+pub(crate) fn answer<const BOUNCED: bool>(mut request: Unique<Dio>, ctx: MaySleep) -> Answer {
+    let often = BOUNCED || matches!(request.parts().1.kind, Kind::Direct);
+    if request.result().is_ok() && often {
         let (iocb, ret) = complete_request(request, Ok(()), By::Submitter(ctx));
         return iocb.answer(ret);
     }

@@ -290,11 +290,7 @@ fn decide_and_submit<const BOUNCED: bool>(
     if ended.result().is_err() {
         return answer_failed(ended, memory, mark, ctx);
     }
-    if BOUNCED {
-        // Rare, so that the completion is not compiled here as well.
-        return complete::answer_rare(ended, ctx);
-    }
-    complete::answer(ended, ctx)
+    complete::answer::<BOUNCED>(ended, ctx)
 }
 
 /// Completes a request whose bio has failed.
