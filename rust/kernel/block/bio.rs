@@ -44,9 +44,15 @@ use crate::{
         PAGE_SIZE, //
     },
     prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        barrier::{
+            smp_mb,
+            Full, //
+        }, //
     },
     task::MaySleep,
     types::Opaque, //
@@ -489,6 +495,11 @@ pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, should_dirty: bool) {
             }
         };
         bindings::kfree(buffer);
+        if should_dirty {
+            // ORDERING: Writeback cleans a page before it reads it: one that is found dirty after
+            // this is written as it is now.
+            smp_mb(Full);
+        }
         give_back_pages(bio, should_dirty && arrived);
         is_short
     };

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Do the protocols of handover.rs hold in the memory model of the kernel? Runs herd7 on each of
+# Does what is ordered by hand hold in the memory model of the kernel? Runs herd7 on each of
 # litmus/*.litmus, and on its mutants: a line "(* mutant: EDIT *)" there is an edit for sed -z, after
 # which the test must fail. One that still passes could not fail at all.
 #
