@@ -269,6 +269,7 @@ functions! {
     }
     any fn inode_dio_done_list(inode: *mut inode) -> *mut llist_head { &raw mut (*(*inode).i_sb).s_dio_done_list }
     any fn iocb_is_dsync(iocb: *const kiocb) -> bool {
+        step("is_dsync", iocb, 0);
         (*iocb).ki_flags as u32 & (IOCB_DSYNC | IOCB_SYNC) != 0 || case(|c| c.was_sync)
     }
     sleep fn kiocb_write_and_wait(_: *mut kiocb, _: usize) -> c_int { 0 }
