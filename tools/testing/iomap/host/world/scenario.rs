@@ -814,7 +814,10 @@ kinds! { 9:
                 (c.many, c.truncated, c.short_of_space) = (64, false, false);
             }
             (c.iocb_flags, c.dio_flags) = (pick(&[0, 0, IOCB_DSYNC, IOCB_DSYNC | IOCB_SYNC]), 0);
-            c.iocb_flags |= flag(8, IOCB_HIPRI);
+            if c.many < 64 {
+                // So many that spin would take too long.
+                c.iocb_flags |= flag(8, IOCB_HIPRI);
+            }
             c.maps = vec![(1 + draw(2), pick(&[IOMAP_UNWRITTEN, IOMAP_UNWRITTEN, IOMAP_MAPPED]), 0)];
             (c.fault, c.no_memory, c.fails_of_4) = (0, false, pick(&[0, 0, 0, 1]));
         }, ["complete", "answer", "punt", "merge", "invalidate", "flush together", "report", "xchg",
