@@ -51,6 +51,7 @@ use super::{
 };
 use crate::{
     bindings,
+    interrupt::local_interrupt_disable,
     prelude::*,
     static_lock_class,
     task::MaySleep,
@@ -290,6 +291,9 @@ impl<T: CompleteWork> Unique<T> {
         self.leave_ioend();
         let list: *mut Llist = self.iocb().inode().dio_done_list().cast();
         let head: *mut Head<T> = self.into_raw().cast();
+        // The others on a list wait for a leader that has not queued its work item, so nothing comes
+        // in between.
+        let _interrupts = local_interrupt_disable();
         // SAFETY: The request is ours. Once it is on the list it may be gone, unless it leads: then
         // its work item takes it from there. The lists stay as long as the super block.
         let run = unsafe {
