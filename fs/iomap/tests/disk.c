@@ -36,6 +36,24 @@ u64 accounted(void)
 #endif
 }
 
+/*
+ * Network devices take references to pages of a bio that are not of slab. The first one must not be
+ * theirs.
+ */
+static bool has_references(struct bio *bio)
+{
+	struct bvec_iter iter;
+	struct bio_vec bv;
+
+	bio_for_each_segment(bv, bio, iter) {
+		struct folio *folio = page_folio(bv.bv_page);
+
+		if (!folio_test_slab(folio) && !folio_ref_count(folio))
+			return false;
+	}
+	return true;
+}
+
 static void fill(struct bio *bio)
 {
 	struct bio_integrity_payload *bip = bio_integrity(bio);
@@ -71,6 +89,8 @@ static void end_bio(unsigned int n)
 		return;
 	}
 	w.bios[n].bio = NULL;
+	if (!has_references(bio))
+		say("bio%u: a page without a reference\n", n);
 	if (op_is_write(bio_op(bio)) && bio_crc(bio) != w.bios[n].crc)
 		say("bio%u: the data has changed\n", n);
 	if (picked(s->fail, n))

@@ -59,7 +59,10 @@ use crate::{
 };
 use core::{
     mem::ManuallyDrop,
-    ptr::NonNull, //
+    ptr::{
+        self,
+        NonNull, //
+    },
 };
 
 /// The largest number of segments that a bio can have of its own (`BIO_MAX_VECS`).
@@ -329,7 +332,7 @@ impl Bio {
     }
 
     /// Fills the bio with one bounce buffer for all of `memory`. It is a slab object, which takes
-    /// less time than pages; its address is in `bi_private`.
+    /// less time than pages, or a compound page; its address is in `bi_private`.
     ///
     /// A write copies the data now. A read copies it when the bio has ended ([`unbounce`]), to the
     /// segments of the caller. They come before that of the buffer, and `bi_vcnt` is their number;
@@ -360,37 +363,40 @@ impl Bio {
         if self.fields().bi_max_vecs == 0 || (write && memory.is_nofault()) {
             return Err(EINVAL);
         }
-        // It is aligned to the powers of two that its size is a multiple of. A device needs no
-        // more, as sizes have to be multiples of its alignment as well.
-        // SAFETY: Required of the caller. Allocates memory, which is ours, or returns NULL.
-        let buffer = unsafe {
-            if size <= MOST_UNBOUNCED {
-                // `kmalloc()` would look for the cache of this size, or take pages.
-                let cache = if size <= PAGE_SIZE { small } else { large };
-                bindings::kmem_cache_alloc(cache, GFP_NOWAIT.as_raw())
-            } else {
-                bindings::kmalloc(size, GFP_NOWAIT.as_raw())
-            }
-        };
-        let buffer = NonNull::new(buffer).ok_or(ENOMEM)?.as_ptr();
-        self.fields().bi_private = buffer;
-        // From now on an error frees it.
         let mut filled = self.filled(false);
         if !write {
             filled = filled.list_segments(memory)?;
         }
         let bio = filled.fields();
-        // CAST: The largest slab object is smaller than 4 GiB.
-        bio.bi_iter.bi_size = size as u32;
-        // SAFETY: The buffer is so large, and the iterator is valid. After those that are listed
-        // the bio has a segment.
+        // The buffer is aligned to the powers of two that its size is a multiple of. A device needs
+        // no more, as sizes have to be multiples of its alignment as well.
+        // CAST: No more than `MOST_BOUNCED`.
+        let bytes = size as u32;
+        // SAFETY: The caches are required of the caller. The buffer is so large, and the iterator
+        // is valid. After those that are listed the bio has a segment.
         unsafe {
+            let gfp = GFP_NOWAIT.as_raw();
+            let buffer = if size > MOST_UNBOUNCED {
+                // A network device may take references to these; the pages that `kmalloc()` would
+                // return have none.
+                let pages = bindings::__get_free_pages(gfp | bindings::__GFP_COMP, order(size));
+                ptr::with_exposed_provenance_mut(pages)
+            } else {
+                // `kmalloc()` would look for the cache of this size, or take pages.
+                bindings::kmem_cache_alloc(if size <= PAGE_SIZE { small } else { large }, gfp)
+            };
+            if buffer.is_null() {
+                return Err(ENOMEM);
+            }
+            // From now on an error frees it.
+            bio.bi_private = buffer;
+            let vec = bio.bi_io_vec.add(bio.bi_vcnt.into());
+            bindings::bvec_set_virt(vec, buffer, bytes);
             if write && bindings::_copy_from_iter(buffer, size, memory.as_raw()) != size {
                 return Err(EFAULT);
             }
-            let vec = bio.bi_io_vec.add(bio.bi_vcnt.into());
-            bindings::bvec_set_virt(vec, buffer, size as u32);
         }
+        bio.bi_iter.bi_size = bytes;
         Ok(filled)
     }
 
@@ -445,7 +451,7 @@ fn zero_folio() -> (*mut bindings::folio, usize) {
 /// # Invariants
 ///
 /// Nobody else knows of the bio, which is valid and was filled in this way. Its `bi_private` is the
-/// bounce buffer of [`Bio::bounce_at_once`], or NULL.
+/// bounce buffer of [`Bio::bounce_at_once`], which its segment number `bi_vcnt` is about, or NULL.
 #[must_use]
 pub(crate) struct Filled {
     bio: ManuallyDrop<Bio>,
@@ -460,6 +466,32 @@ impl Drop for Filled {
         // SAFETY: By the invariants nobody else knows of the bio, which was filled in this way.
         unsafe { discard(self.as_raw(), self.bounced) };
     }
+}
+
+/// Frees the bounce buffer.
+///
+/// # Safety
+///
+/// `bio` must belong to the caller, and have one of [`Bio::bounce_at_once`]. Once.
+#[inline(always)]
+unsafe fn free_buffer(bio: *mut bindings::bio) {
+    // SAFETY: Required of the caller.
+    unsafe {
+        let buffer = (*bio).bi_private;
+        // CAST: Widening.
+        let size = (*(*bio).bi_io_vec.add((*bio).bi_vcnt.into())).bv_len as usize;
+        if size > MOST_UNBOUNCED {
+            bindings::free_pages(buffer.expose_provenance(), order(size));
+        } else {
+            bindings::kfree(buffer);
+        }
+    }
+}
+
+/// The order of the pages that `size` bytes take (`get_order()`).
+fn order(size: usize) -> u32 {
+    // OVERFLOW: A size of no bytes takes all, of which there is none.
+    usize::BITS.wrapping_sub((size.wrapping_sub(1) >> PAGE_SHIFT).leading_zeros())
 }
 
 /// Copies the data of a bounced read that has ended to the caller's memory, unless it has failed,
@@ -494,7 +526,7 @@ pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, should_dirty: bool) {
                 bindings::_copy_to_iter(buffer, len, to.get()) != len
             }
         };
-        bindings::kfree(buffer);
+        free_buffer(bio);
         if should_dirty {
             // ORDERING: Writeback cleans a page before it reads it: one that is found dirty after
             // this is written as it is now.
@@ -526,7 +558,7 @@ pub(crate) unsafe fn unbounce_here(bio: *mut bindings::bio, should_dirty: bool) 
     unsafe {
         match (*bio).bi_vcnt {
             // A write, which has no segments of the caller.
-            0 => bindings::kfree((*bio).bi_private),
+            0 => free_buffer(bio),
             count => {
                 let buffer = (*bio).bi_io_vec.add(count.into());
                 // CAST: Widening.
@@ -556,7 +588,9 @@ unsafe fn discard(bio: *mut bindings::bio, bounced: bool) {
         if bounced {
             bindings::bio_iov_iter_unbounce(bio, true, false);
         } else {
-            bindings::kfree((*bio).bi_private);
+            if !(*bio).bi_private.is_null() {
+                free_buffer(bio);
+            }
             bindings::bio_release_pages(bio, false);
         }
         bindings::bio_put(bio);

@@ -121,7 +121,7 @@ consts! {
     IOMAP_F_SHARED = 1 << 2, IOMAP_F_ANON_WRITE = 1 << 7, IOMAP_F_ATOMIC_BIO = 1 << 8, IOMAP_F_MIXED = 1 << 16, IOMAP_F_INTEGRITY = 0,
     IOMAP_HOLE = 0, IOMAP_DELALLOC = 1, IOMAP_MAPPED = 2, IOMAP_UNWRITTEN = 3, IOMAP_INLINE = 4,
     IOCB_HIPRI = 1 << 0, IOCB_DSYNC = 1 << 1, IOCB_SYNC = 1 << 2, IOCB_NOWAIT = 1 << 3, IOCB_ATOMIC = 1 << 6,
-    TASK_RUNNING = 0, TASK_UNINTERRUPTIBLE = 2, GFP_KERNEL = 1, GFP_NOWAIT = 2, GFP_NOFS = 3,
+    TASK_RUNNING = 0, TASK_UNINTERRUPTIBLE = 2, GFP_KERNEL = 1, GFP_NOWAIT = 2, GFP_NOFS = 3, __GFP_COMP = 4,
     EIOCBQUEUED = 529, MAX_ERRNO = 4095, S_ENCRYPTED = 1 << 14, BLK_POLL_ONESHOT = 1,
     BLK_FEAT_WRITE_CACHE = 1 << 0, BLK_FEAT_FUA = 1 << 1, BLK_FEAT_NOWAIT = 1 << 2, BLK_FEAT_ZONED = 1 << 3, BIO_MAX_VECS = 256,
     BIO_PAGE_PINNED = 0, BIO_COMPLETE_IN_TASK = 1, BIOSET_NEED_BVECS = 1, BIOSET_PERCPU_CACHE = 4, _slab_flag_bits__SLAB_HWCACHE_ALIGN = 4,
@@ -186,6 +186,11 @@ functions! {
         }
         alloc_zeroed::<buffer>("buffer").cast()
     }
+    any fn __get_free_pages(gfp: u32, order: u32) -> usize {
+        assert_eq!(gfp, GFP_NOWAIT | __GFP_COMP, "a device may take references to the parts");
+        kmalloc(4096 << order, gfp).expose_provenance()
+    }
+    any fn free_pages(at: usize, _: u32) { kfree(std::ptr::with_exposed_provenance_mut(at)) }
     any fn kfree(at: *mut c_void) {
         if at.is_null() {
             return;
