@@ -588,24 +588,25 @@ impl Place {
         MapFlags::from_raw(self.fields().iomap.flags)
     }
 
-    /// The number of bytes of the current mapping before the position.
-    #[inline(always)]
-    fn before(&self) -> u64 {
-        // CAST: Positions are not negative.
-        (self.pos() as u64).wrapping_sub(self.fields().iomap.offset as u64)
-    }
-
     /// The blocks of the current mapping, if it covers the position and the file system named their
     /// device.
     #[inline(always)]
     fn extent(&self) -> Option<Extent<'_>> {
         let map = &self.fields().iomap;
-        if map.bdev.is_null() || self.before() >= map.length {
+        if map.bdev.is_null() {
             return None;
         }
+        // CAST: Positions are not negative.
+        let before = (self.pos() as u64).wrapping_sub(map.offset as u64);
+        let covered = map.length.checked_sub(before).filter(|&len| len > 0)?;
         // SAFETY: The file system keeps the device of its mapping open.
         let bdev = unsafe { BlockDevice::from_raw(map.bdev) };
-        Some(Extent { place: self, bdev })
+        // INVARIANT: Checked just now.
+        Some(Extent {
+            place: self,
+            bdev,
+            covered,
+        })
     }
 
     /// Whether the current data has to be read from another mapping (`srcmap`), as for
@@ -626,6 +627,8 @@ impl Place {
 pub struct Extent<'m> {
     pub(super) place: &'m Place,
     bdev: &'m BlockDevice,
+    /// The number of bytes from the position that the mapping covers, whatever its source is.
+    covered: u64,
 }
 
 impl<'m> Extent<'m> {
@@ -641,21 +644,13 @@ impl<'m> Extent<'m> {
         self.place.flags()
     }
 
-    /// The number of bytes from the position that the mapping covers, whatever its source is.
-    #[inline(always)]
-    fn covered(&self) -> u64 {
-        // OVERFLOW: By the invariants the mapping covers the position.
-        let length = self.place.fields().iomap.length;
-        length.wrapping_sub(self.place.before())
-    }
-
     /// What the mapping covers of the range that is left.
     ///
     /// Fails with `EINVAL` if that is not aligned to the logical blocks of the device or, with
     /// `fs_blocks` or [`MapFlags::MIXED`], to the blocks of the file system.
     #[inline(always)]
     pub fn span(self, fs_blocks: bool) -> Result<Span<'m>> {
-        let mut len = core::cmp::min(self.covered(), self.place.remaining());
+        let mut len = core::cmp::min(self.covered, self.place.remaining());
         if self.place.has_source() {
             // That may end before the position, and then the length says nothing.
             len = core::cmp::min(len, self.place.length());
@@ -671,7 +666,7 @@ impl<'m> Extent<'m> {
     pub fn whole(self, fs_blocks: bool) -> Result<Whole<'m>> {
         let len = self.place.remaining();
         // Nothing wraps to more than any mapping covers.
-        if len.wrapping_sub(1) >= self.covered() {
+        if len.wrapping_sub(1) >= self.covered {
             return Err(ENOTBLK);
         }
         // INVARIANT: Checked just now.
