@@ -154,16 +154,11 @@ pub(crate) fn read(
     place: &Place,
     ctx: MaySleep,
 ) -> Answer {
-    let span = match check_read(&iocb, place, ctx) {
-        Ok(span) => span,
+    let (span, flags) = match check_read(&iocb, place, ctx) {
+        Ok(checked) => checked,
         Err(error) => return iocb.refuse(error),
     };
     trace::begin(&iocb, memory, CallerFlags::empty(), 0);
-    // A device that cannot tell whether it would block refuses the flag.
-    let nowait = place.is_nowait() && span.bdev().has_nowait();
-    let flags = OpFlags::empty()
-        .with_if(nowait, OpFlags::NOWAIT)
-        .with_if(iocb.is_sync(), OpFlags::SYNC);
     let mut bio = match SINGLES.fill::<_, true, false>(iocb, &span, memory, flags, ctx) {
         Ok(bio) => bio,
         Err((iocb, error)) => {
@@ -178,15 +173,20 @@ pub(crate) fn read(
     match bio.submit(SimpleRead { size }, ctx) {
         Ok((iocb, result)) => complete::answer_simple(SimpleRead { size }, iocb, result, ctx),
         Err(queued) => {
-            trace::queued(place.inode(), || (place.pos(), place.remaining()));
+            trace::queued(|| (place.inode(), place.pos(), place.remaining()));
             queued.answer()
         }
     }
 }
 
-/// Checks whether a simple read can be made from the mapping. Returns all of it.
+/// Checks whether a simple read can be made from the mapping. Returns all of it, and the flags of
+/// the bio.
 #[inline(always)]
-fn check_read<'a>(iocb: &BusyIocb<()>, place: &'a Place, ctx: MaySleep) -> Result<Whole<'a>> {
+fn check_read<'a>(
+    iocb: &BusyIocb<()>,
+    place: &'a Place,
+    ctx: MaySleep,
+) -> Result<(Whole<'a>, OpFlags)> {
     let extent = match place.mapping() {
         Mapping::Mapped(extent) if !extent.flags().has(MapFlags::INTEGRITY) => extent,
         Mapping::Mapped(_)
@@ -197,8 +197,13 @@ fn check_read<'a>(iocb: &BusyIocb<()>, place: &'a Place, ctx: MaySleep) -> Resul
         | Mapping::Unknown => return Err(ENOTBLK),
     };
     let span = extent.whole(false)?;
-    if !iocb.is_sync() {
+    let flags = if iocb.is_sync() {
+        OpFlags::SYNC
+    } else {
         place.inode().ensure_dio_done_wq(ctx)?;
-    }
-    Ok(span)
+        OpFlags::empty()
+    };
+    // A device that cannot tell whether it would block refuses the flag.
+    let nowait = place.is_nowait() && span.bdev().has_nowait();
+    Ok((span, flags.with_if(nowait, OpFlags::NOWAIT)))
 }

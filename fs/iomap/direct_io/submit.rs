@@ -274,7 +274,7 @@ fn decide_and_submit<const BOUNCED: bool>(
         match flight.leave(ctx) {
             Ok(ended) => ended,
             Err(queued) => {
-                trace::queued(iter.inode(), || (end, 0));
+                trace::queued(|| (iter.inode(), end, 0));
                 return queued.answer();
             }
         }
@@ -413,7 +413,7 @@ fn submit(
     }
     let sealed = bios.seal(ctx);
     if sealed.is_err() {
-        trace::queued(iter.inode(), || (iter.pos(), iter.remaining()));
+        trace::queued(|| (iter.inode(), iter.pos(), iter.remaining()));
     }
     sealed
 }

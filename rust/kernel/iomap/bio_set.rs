@@ -221,16 +221,14 @@ impl<T: Operations> BioSet<T> {
         let opf = flags.into_raw() | op(write);
         // SAFETY: The bio set is static, and in use as its constructor requires. There is room in
         // front of a bio of this set.
-        let bio = unsafe {
-            let bio = Bio::alloc(span.bdev(), vecs, opf, gfp, self.raw.get());
-            bio.inspect(|bio| {
-                let head = &raw mut (*FrontPad::<T>::of(bio.as_raw())).head;
-                // As `IovIter::should_dirty`; whether it writes is known.
-                (&raw mut (*head).should_dirty).write(!write && memory.is_user_backed());
-            })
-        };
-        let Some(mut bio) = bio else {
-            return Err((iocb, EAGAIN));
+        let mut bio = unsafe {
+            let Some(bio) = Bio::alloc(span.bdev(), vecs, opf, gfp, self.raw.get()) else {
+                return Err((iocb, EAGAIN));
+            };
+            let head = &raw mut (*FrontPad::<T>::of(bio.as_raw())).head;
+            // As `IovIter::should_dirty`; whether it writes is known.
+            (&raw mut (*head).should_dirty).write(!write && memory.is_user_backed());
+            bio
         };
         bio.set_sector(span.sector(place.pos()));
         if !SIMPLE {

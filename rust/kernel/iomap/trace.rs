@@ -121,16 +121,16 @@ pub fn begin(iocb: &Iocb, memory: &mut IovIter<'_>, flags: CallerFlags, done_bef
 
 /// A request was left to its bios (`trace_iomap_dio_rw_queued()`).
 ///
-/// `rest` gives the position and the number of bytes that were not submitted, normally zero. It is
-/// called only if the tracepoint is on.
+/// `describe` gives the inode, the position and the number of bytes that were not submitted,
+/// normally zero. It is called only if the tracepoint is on.
 ///
-/// The request may be over by now, and what belonged to it gone. Only `inode` is used: the caller
-/// of the request has the file open until it returns.
+/// The request may be over by now, and what belonged to it gone. The inode is not: the caller of
+/// the request has the file open until it returns.
 #[doc(alias = "trace_iomap_dio_rw_queued")]
 #[inline(always)]
-pub fn queued(inode: &Inode, rest: impl FnOnce() -> (i64, u64)) {
+pub fn queued<'a>(describe: impl FnOnce() -> (&'a Inode, i64, u64)) {
     if is_on!(__tracepoint_iomap_dio_rw_queued) {
-        let (pos, len) = rest();
+        let (inode, pos, len) = describe();
         // SAFETY: The inode is valid.
         unsafe { raw::iomap_dio_rw_queued(inode.as_raw(), pos, len) };
     }
