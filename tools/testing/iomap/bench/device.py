@@ -9,10 +9,11 @@ does. Both sides so use the same buffers, the same threads and the same file, an
 differs between two runs of a program cannot pose as a difference between two kernels'
 code. The device is overwritten.
 
-How much I/O was done in a turn is read from /proc/vmstat (pgpgin, pgpgout:
-counted in submit_bio(), below the code that is compared, for block devices
-and file systems alike). What fio says it did in the whole row checks these
-counters and scales them, for writes include a journal's.
+How much I/O was done in a turn is read from the "stat" of the device, which counts
+requests that have ended: below the code that is compared, for block devices and file
+systems alike, and without bios that were refused because they would have had to wait.
+What fio says it did in the whole row checks these counters and scales them, for writes
+include a journal's.
 
 Lines that begin with "@@ " are progress for the one who waits.
 """
@@ -26,13 +27,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import load
 import rows as bench_rows
 import stats
-from load import Failed, Result, Stage, io_bytes, say
+from load import Failed, Result, Stage, say
 from rows import Row
 from stats import Sample
 
@@ -72,6 +74,9 @@ def check(device: str, confirm: str) -> str:
     size = int(Path("/sys/class/block", name, "size").read_text()) * 512
     if size < LEAST_BYTES:
         raise Refused(f"{device} has {size // load.MIB} MiB, and {LEAST_BYTES // load.MIB} are needed")
+    counts = load.queue(name) / "iostats"
+    if counts.read_text().strip() != "1":
+        raise Refused(f"{device} does not count its requests: echo 1 > {counts}")
     if confirm != device:
         raise Refused(f"everything on {device} will be overwritten: if that is meant, add CONFIRM={device}")
     return name
@@ -134,16 +139,22 @@ def cpu_seconds() -> tuple[float, float]:
     return (user + nice) / USER_HZ, (system + irq + softirq) / USER_HZ
 
 
+def moved(disk: str, read: bool) -> int:
+    """Bytes that requests to the device have moved since boot."""
+    stat = Path("/sys/class/block", disk, "stat").read_text().split()
+    return int(stat[2 if read else 6]) * 512
+
+
 def turn(fio: load.Fio, impl: str, seconds: float, prepare: Callable[[], None]) -> Sample:
     """One sample: I/O under one implementation, for some time."""
     load.set_impl(impl)
-    since = io_bytes(fio.read)
+    since = fio.count()
     prepare()
     time.sleep(SETTLE)
-    cpu, count, start = cpu_seconds(), io_bytes(fio.read), time.monotonic()
+    cpu, count, start = cpu_seconds(), fio.count(), time.monotonic()
     while True:
         time.sleep(seconds)
-        end, after, cpu_end = time.monotonic(), io_bytes(fio.read), cpu_seconds()
+        end, after, cpu_end = time.monotonic(), fio.count(), cpu_seconds()
         fio.alive()
         # a host that is busy elsewhere may have given no time at all
         if after > count:
@@ -169,7 +180,8 @@ def plan(row: Row, rate: float, size: int, budget: float, sides: list[str]) -> t
 
 def measure(row: Row, stage: Stage, budget: float, sides: list[str]) -> Result:
     """The samples of a row, in about budget seconds."""
-    with load.Target(row, stage) as target, load.Fio(row, load.one_job(row, target)) as fio:
+    with load.Target(row, stage) as target, \
+            load.Fio(row, load.one_job(row, target), partial(moved, stage.disk)) as fio:
         fio.wait_for_io()
         rate = 0
         for impl in sides:
@@ -184,13 +196,10 @@ def measure(row: Row, stage: Stage, budget: float, sides: list[str]) -> Result:
                     raise Failed("a turn wrote more than the fallocated space")
                 samples.append({"pair": pair, **sample})
         claimed = fio.stop()
-        total = io_bytes(fio.read) - fio.start_bytes
+        total = fio.count() - fio.start_bytes
     scale = claimed / total
-    # Reads are counted exactly. Writes share the counter with the journal, and a polled bio
-    # of more segments than the device takes is submitted twice: it must not wait, splitting it
-    # would, and io_uring then hands it to a worker.
-    exact = row.is_read and row.engine != "poll"
-    if not (0.97 if exact else 0.3) < scale < 1.03:
+    # Reads are counted exactly. Writes share the counter with the journal.
+    if not (0.97 if row.is_read else 0.3) < scale < 1.03:
         raise Failed(f"fio counts {claimed} bytes, the kernel {total}")
     for sample in samples:
         sample["ios"] = sample["bytes"] * scale / row.bytes

@@ -69,6 +69,14 @@ def mounted() -> None:
         sh("umount", "/mnt/used")
 
 
+def uncounted() -> None:
+    Path("/sys/block/nvme0n1/queue/iostats").write_text("0")
+    try:
+        refused("does not count its requests", PART, PART)
+    finally:
+        Path("/sys/block/nvme0n1/queue/iostats").write_text("1")
+
+
 def swap() -> None:
     sh("mkswap", PART)
     sh("swapon", PART)
@@ -106,6 +114,7 @@ TESTS: dict[str, Callable[[], None]] = {
     "unconfirmed": partial(refused, f"CONFIRM={PART}", PART),
     "wrong-name-confirmed": partial(refused, f"CONFIRM={PART}", PART, DISK),
     "mounted": mounted,
+    "not-counted": uncounted,
     "swap": swap,
     "misspelt-row": partial(refused, "unknown", PART, PART, IO="sideways"),
     "polled-rows-are-left-out": partial(refused, "no poll queues", PART, PART, IO="poll", BS="4k", FS="xfs"),

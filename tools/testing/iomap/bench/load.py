@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -231,11 +232,13 @@ def one_job(row: Row, target: Target) -> list[str]:
 
 
 class Fio:
-    def __init__(self, row: Row, argv: list[str]) -> None:
+    """A fio that runs. count(read) are the bytes that were moved since boot."""
+
+    def __init__(self, row: Row, argv: list[str], count: Callable[[bool], int] = io_bytes) -> None:
         self.row = row
-        self.read = row.is_read
+        self.count = partial(count, row.is_read)
         self.argv = argv
-        self.start_bytes = io_bytes(self.read)
+        self.start_bytes = self.count()
         self.proc = subprocess.Popen(self.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def wait_for_io(self) -> None:
@@ -247,7 +250,7 @@ class Fio:
             if time.monotonic() > limit:
                 raise Failed(f"no I/O within {START_TIMEOUT} s")
             time.sleep(0.005)
-            now = io_bytes(self.read)
+            now = self.count()
             looks = looks + 1 if now - last >= self.row.bytes else 0
             last = now
 
