@@ -3,9 +3,9 @@
 //! Single-bio requests and simple reads.
 //!
 //! The range of most requests, for example of a database, lies in one mapping and fits one bio.
-//! Such a request needs no reference count and no allocation besides its bio: its description is in
-//! the front pad of the bio. If a request turns out to need more, this module undoes what it did,
-//! and [`super::mapping`], which handles every case, takes over.
+//! Such a request needs no reference count and no allocation besides its bio and a bounce buffer:
+//! its description is in the front pad of the bio. If a request turns out to need more, this module
+//! undoes what it did, and [`super::mapping`], which handles every case, takes over.
 
 #![forbid(unsafe_code)]
 

@@ -14,11 +14,11 @@
 //!  Queued -------- answer() -----+
 //! ```
 //!
-//! Each is consumed by the step to the next. So the file system is told at most once, not at all of
-//! a request that is refused, then `inode_dio_end()` is called once, and then the result is either
-//! returned or passed to `ki_complete()`, after which nothing of the kiocb is used. A submission
-//! that has handed its request over has only a [`Queued`], from which it can only return
-//! `-EIOCBQUEUED`.
+//! Each is consumed by the step to the next. So the file system is told at most once, or once more
+//! if it has failed to hear of several together, and not at all of a request that is refused, then
+//! `inode_dio_end()` is called once, and then the result is either returned or passed to
+//! `ki_complete()`, after which nothing of the kiocb is used. A submission that has handed its
+//! request over has only a [`Queued`], from which it can only return `-EIOCBQUEUED`.
 //!
 //! A value that is dropped instead is a request that nobody completes. The kernel warns of it,
 //! unless it was not begun.

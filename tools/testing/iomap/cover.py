@@ -131,7 +131,7 @@ def whole(project: Path) -> str:
         "iomap: direct I/O in Rust",
         wrap(intro[1].partition(" This repository")[0] + " This series adds an implementation of that file in Rust, "
              "with CONFIG_IOMAP_DIO_RUST. File systems call the same functions as before. Without the option the "
-             "tree builds the C file as before; the patches before the first of Rust change C, and say why."),
+             "tree builds the C file as before; those for fs, block and mm change C, and say why."),
         wrap(f"The last two, {n - 1} and {n}, build both implementations into one kernel with a switch between them, "
              "and compare them. They are for development and can be left out. The manual is in "
              "Documentation/rust/iomap.rst."),
@@ -150,7 +150,8 @@ def small(project: Path) -> str:
              for path in found]
     return "\n\n".join([
         "iomap, ext4, xfs, fs: small changes of direct I/O",
-        wrap("These came up while direct I/O was implemented in Rust, and need no Rust. Each stands by itself."),
+        wrap("These came up while direct I/O was implemented in Rust, and need no Rust. Each stands by itself, but for "
+             "the two for mappings that are written in part."),
         *parts]) + "\n"
 
 
