@@ -107,8 +107,9 @@ impl Operations for Dio {
     fn done_at_ioend(mut request: Unique<Self>, ctx: MaySleep) {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
-        // A flush writes back what was cached after the look at the range.
-        let waits = dio.work().has(CompWork::SYNC) && iocb.has_any_cached_page();
+        // As in C. A page that is cached between a look at the range and `->end_io` has zeroes where
+        // the data becomes visible, and a flush writes back what was cached.
+        let waits = !dio.work().is_empty() && iocb.has_any_cached_page();
         let more = work_at_end(iocb, dio, failed).with_if(waits, CompWork::INVALIDATE);
         if !more.is_empty() {
             dio.add_work(more);
