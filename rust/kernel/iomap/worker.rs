@@ -51,7 +51,6 @@ use super::{
 };
 use crate::{
     bindings,
-    interrupt::local_interrupt_disable,
     prelude::*,
     static_lock_class,
     task::MaySleep,
@@ -291,23 +290,26 @@ impl<T: CompleteWork> Unique<T> {
         self.leave_ioend();
         let list: *mut Llist = self.iocb().inode().dio_done_list().cast();
         let head: *mut Head<T> = self.into_raw().cast();
-        // The others on a list wait for a leader that has not queued its work item, so nothing comes
-        // in between.
-        let _interrupts = local_interrupt_disable();
         // SAFETY: The request is ours. Once it is on the list it may be gone, unless it leads: then
-        // its work item takes it from there. The lists stay as long as the super block.
-        let run = unsafe {
+        // its work item takes it from there. The lists stay as long as the super block. Nothing
+        // sleeps until the task may be preempted again.
+        unsafe {
+            // The others on a list wait for a leader that has not queued its work item.
+            bindings::preempt_disable();
             let link = (&raw mut (*head).next).cast::<*mut Head<T>>();
             link.write(ptr::null_mut());
             if list.is_null() {
-                complete_chain::<T>
+                Punted {
+                    head,
+                    run: complete_chain::<T>,
+                }
+                .enqueue();
             } else if (*list).add(head.cast(), |next| link.write(next.cast())) {
-                complete_list::<T>
-            } else {
-                return;
+                let run = complete_list::<T>;
+                Punted { head, run }.enqueue();
             }
-        };
-        Punted { head, run }.enqueue();
+            bindings::preempt_enable();
+        }
     }
 }
 

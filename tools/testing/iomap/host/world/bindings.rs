@@ -466,6 +466,8 @@ functions! {
     }
     any fn bvec_set_virt(vec: *mut bio_vec, _: *mut c_void, bv_len: u32) { vec.write(bio_vec { bv_len, ..PAGE }) }
     any fn in_hardirq() -> bool { is_atomic() }
+    any fn preempt_disable() {}
+    any fn preempt_enable() {}
     any fn bio_in_atomic() -> bool { is_atomic() }
     any fn bio_iov_iter_unbounce(bio: *mut bio, failed: bool, dirties: bool) {
         if (*bio).bi_opf & req_op_REQ_OP_WRITE == 0 {

@@ -38,9 +38,7 @@ mod flag_word;
 mod scenario;
 
 use std::ffi;
-use upstream::{
-    alloc, bits, error, interrupt, page, pin_init, prelude, sync, tracepoint, types, workqueue,
-};
+use upstream::{alloc, bits, error, page, pin_init, prelude, sync, tracepoint, types, workqueue};
 
 #[path = "../../../../../rust/kernel/block"]
 pub(crate) mod block {

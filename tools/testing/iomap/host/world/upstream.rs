@@ -162,14 +162,6 @@ pub(crate) mod types {
     }
 }
 
-pub(crate) mod interrupt {
-    pub struct LocalInterruptDisabled;
-
-    pub(crate) fn local_interrupt_disable() -> LocalInterruptDisabled {
-        LocalInterruptDisabled
-    }
-}
-
 pub(crate) mod workqueue {
     use crate::{bindings, types::Opaque};
 
