@@ -367,6 +367,8 @@ static void fuzz(struct kunit *test)
 		if (records_equal(c_record, rust_record))
 			continue;
 
+		/* What depends on chance may not differ again. */
+		records_print(c_record, rust_record);
 		pr_info("seed %lu differs; it is made smaller\n", first + n);
 		script_shrink(s, differs);
 		script_print(s);
