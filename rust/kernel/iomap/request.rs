@@ -828,12 +828,6 @@ impl<T: Operations> Unique<T> {
         }
     }
 
-    /// Where the link to the next one for the same worker is.
-    #[inline]
-    pub(super) fn link(&mut self) -> *mut *mut Head<T> {
-        self.head_mut().next.as_mut_ptr()
-    }
-
     /// Gives the request to C as an opaque `struct iomap_dio`.
     #[doc(alias = "iomap_dio")]
     #[inline]

@@ -160,40 +160,19 @@ impl<T: Operations> Batch<T> {
         let pos = request.iocb().ki_pos();
         let head: *mut Head<T> = request.into_raw().cast();
         let mut link = &raw mut self.first;
-        for mut other in self.iter().take(Self::MOST) {
-            if other.iocb().ki_pos() >= pos {
-                break;
-            }
-            link = other.link();
-        }
-        // SAFETY: By the invariants the link is ours, and so is the request.
+        // SAFETY: By the invariants the requests are ours, and so are their links.
         // INVARIANT: What was behind the link is behind the request.
         unsafe {
+            for _ in 0..Self::MOST {
+                let other = *link;
+                if other.is_null() || (*other).left.0.ki_pos() >= pos {
+                    break;
+                }
+                link = (&raw mut (*other).next).cast();
+            }
             (*head).next.write(*link);
             *link = head;
         }
-    }
-
-    /// Takes the requests of `inode` out: the last ones, if it has more than one worker completes.
-    fn split_off(&mut self, inode: *mut bindings::inode) -> Self {
-        let is_own = |request: &Unique<T>| request.iocb().inode().as_raw() == inode;
-        let own = self.iter().filter(|request| is_own(request));
-        let count = own.fold(0_usize, |n, _| n.saturating_add(1));
-        let mut more = count.saturating_sub(Self::MOST);
-        // INVARIANT: Without a request.
-        let mut own = Self::new(ptr::null_mut(), self.running);
-        let mut others = Self::new(ptr::null_mut(), ptr::null());
-        while let Some(request) = self.next() {
-            let is_own = is_own(&request);
-            if is_own && more == 0 {
-                own.insert(request);
-            } else {
-                more = more.saturating_sub(usize::from(is_own));
-                others.insert(request);
-            }
-        }
-        *self = others;
-        own
     }
 
     /// Tells the file system at once that the bios of `first`, and of the requests in the batch
@@ -260,6 +239,30 @@ impl<T: Operations> Drop for Batch<T> {
 }
 
 impl<T: CompleteWork> Batch<T> {
+    /// Takes the requests of `inode` out. If they are more than one worker completes, the last ones
+    /// are returned and other workers get the rest.
+    fn split_off(&mut self, inode: *mut bindings::inode) -> Self {
+        // INVARIANT: Without a request.
+        let none = |running| Self::new(ptr::null_mut(), running);
+        let (mut own, mut count) = (none(self.running), 0);
+        let mut others = none(ptr::null());
+        while let Some(request) = self.next() {
+            if request.iocb().inode().as_raw() != inode {
+                others.insert(request);
+                continue;
+            }
+            if count == Self::MOST {
+                mem::replace(&mut own, none(self.running)).punt();
+                count = 0;
+            }
+            own.insert(request);
+            // OVERFLOW: No more than `MOST`.
+            count = count.wrapping_add(1);
+        }
+        *self = others;
+        own
+    }
+
     /// Leaves the requests to another worker.
     fn punt(mut self) {
         // INVARIANT: There is none left.
