@@ -79,8 +79,8 @@ pub enum Mapping<'m> {
     /// Memory of the file system that holds the data.
     #[doc(alias = "IOMAP_INLINE")]
     Inline(Inline<'m>),
-    /// A type that this code does not know, or blocks of no device or at another position. Nothing
-    /// can be done with it.
+    /// A type that this code does not know, data on no device, or a mapping of another position.
+    /// Nothing can be done with it. So also if there is no mapping.
     Unknown,
 }
 
@@ -571,13 +571,22 @@ impl Place {
     /// The current mapping, until the iterator moves on.
     #[inline(always)]
     pub fn mapping(&self) -> Mapping<'_> {
+        let if_covered = |mapping| {
+            if self.covered() == 0 {
+                Mapping::Unknown
+            } else {
+                mapping
+            }
+        };
         match u32::from(self.fields().iomap.type_) {
-            bindings::IOMAP_HOLE => Mapping::Hole,
-            bindings::IOMAP_DELALLOC => Mapping::Delalloc,
+            bindings::IOMAP_HOLE => if_covered(Mapping::Hole),
+            bindings::IOMAP_DELALLOC => if_covered(Mapping::Delalloc),
             bindings::IOMAP_MAPPED => self.extent().map_or(Mapping::Unknown, Mapping::Mapped),
             // Without a device it still reads as zeroes.
-            bindings::IOMAP_UNWRITTEN => self.extent().map_or(Mapping::Hole, Mapping::Unwritten),
-            bindings::IOMAP_INLINE => Mapping::Inline(Inline { place: self }),
+            bindings::IOMAP_UNWRITTEN => self
+                .extent()
+                .map_or_else(|| if_covered(Mapping::Hole), Mapping::Unwritten),
+            bindings::IOMAP_INLINE => if_covered(Mapping::Inline(Inline { place: self })),
             _ => Mapping::Unknown,
         }
     }
@@ -588,19 +597,26 @@ impl Place {
         MapFlags::from_raw(self.fields().iomap.flags)
     }
 
+    /// The number of bytes from the position that the current mapping covers, whatever its source
+    /// is and however many are left of the range.
+    #[inline(always)]
+    fn covered(&self) -> u64 {
+        let map = &self.fields().iomap;
+        // CAST: Positions are not negative.
+        let before = (self.pos() as u64).wrapping_sub(map.offset as u64);
+        map.length.saturating_sub(before)
+    }
+
     /// The blocks of the current mapping, if it covers the position and the file system named their
     /// device.
     #[inline(always)]
     fn extent(&self) -> Option<Extent<'_>> {
-        let map = &self.fields().iomap;
-        if map.bdev.is_null() {
+        let (bdev, covered) = (self.fields().iomap.bdev, self.covered());
+        if bdev.is_null() || covered == 0 {
             return None;
         }
-        // CAST: Positions are not negative.
-        let before = (self.pos() as u64).wrapping_sub(map.offset as u64);
-        let covered = map.length.checked_sub(before).filter(|&len| len > 0)?;
         // SAFETY: The file system keeps the device of its mapping open.
-        let bdev = unsafe { BlockDevice::from_raw(map.bdev) };
+        let bdev = unsafe { BlockDevice::from_raw(bdev) };
         // INVARIANT: Checked just now.
         Some(Extent {
             place: self,

@@ -243,6 +243,8 @@ struct FileSystem {
     gap: i64,
     /// The current data is in another mapping, which ends before the position.
     stale_source: bool,
+    /// The mapping is a hole.
+    hole: bool,
 }
 
 impl FileSystem {
@@ -274,7 +276,9 @@ unsafe extern "C" fn begin(
         fs.begun += 1;
         (*map).offset = pos + fs.gap;
         (*map).length = 4096;
-        if let Some(bdev) = fs.bdev {
+        if fs.hole {
+            (*map).type_ = bindings::IOMAP_HOLE as u16;
+        } else if let Some(bdev) = fs.bdev {
             (*map).type_ = bindings::IOMAP_MAPPED as u16;
             (*map).bdev = bdev.as_ptr();
             if fs.stale_source {
@@ -559,7 +563,7 @@ mod cases {
         };
 
         Iter::over(ops(), BeginFlags::DIRECT, |iter| {
-            assert!(matches!(iter.mapping(), Mapping::Hole));
+            assert!(matches!(iter.mapping(), Mapping::Unknown));
             assert!(iter.begin(ctx())?);
             let Mapping::Inline(inline) = iter.mapping() else {
                 return Err(EINVAL);
@@ -629,15 +633,15 @@ mod cases {
             MapOps::from_raw(&ops, inode, ptr::from_mut(fs).cast(), 4096, &memory)
         };
 
-        for gap in [1, -4096] {
-            fs.gap = gap;
+        for (gap, hole) in [(1, false), (-4096, false), (1, true), (-4096, true)] {
+            (fs.gap, fs.hole) = (gap, hole);
             Iter::over(ops(&mut fs), BeginFlags::DIRECT, |iter| {
                 assert!(iter.begin(ctx())?);
                 assert!(matches!(iter.mapping(), Mapping::Unknown));
                 Ok::<(), Error>(())
             })?;
         }
-        fs.gap = 0;
+        (fs.gap, fs.hole) = (0, false);
 
         fs.stale_source = true;
         Iter::over(ops(&mut fs), BeginFlags::DIRECT, |iter| {
