@@ -89,10 +89,12 @@ def kunit_results(suites: list[ktap.Test]) -> list[Result]:
 
 
 def splat_result(text: str, guest: str = "0") -> Result:
-    """What splat.sh printed: a headline per complaint, then an excerpt."""
+    """What splat.sh printed: a headline per complaint, then an excerpt, or that it could not look."""
     if where := re.search(r":(\d+): the kernel complains:$", text, re.MULTILINE):
         excerpt = re.search(r"^    (.*)", text, re.MULTILINE)
         return result(f"console-{guest}/splat", "fail", f"line {where[1]}: {excerpt[1].strip() if excerpt else ''}")
+    if text.endswith(": cannot be read\n"):
+        return result(f"console-{guest}/splat", "fail", text.strip())
     # What is no fault of the kernel under test is still to be seen.
     notes = re.findall(r": note: (.*)", text)
     return result(f"console-{guest}/splat", "skip" if notes else "pass", "; ".join(notes))

@@ -11,6 +11,9 @@ bad+='|bad unlock balance|held lock freed|DEBUG_LOCKS_WARN_ON|suspicious RCU usa
 bad+='|sleeping function called|blocked for more than|hung_task|soft lockup|hard LOCKUP|rcu.* stall|self-detected stall'
 bad+='|refcount_t|list_(add|del) corruption|slab-use-after-free|use-after-free|Object .* not freed|Slab .* still'
 bad+='|panicked at|rust_kernel.*panic|Assertion failed|XFS \(.*\): Internal error|Corruption (of in-memory|detected)|EXT4-fs error|BTRFS critical|unable to handle'
+# Not "BTRFS error", which also counts the wrong checksums that a reader of freed blocks finds (fstest/race.c).
+bad+='|Metadata (corruption|CRC error) detected|This should not happen!!|potential data loss|BTRFS: error'
+bad+='|F2FS-fs.*[Ii]nconsistent'
 
 # Said on purpose when buffered and direct I/O meet (fs/iomap), or part of what a line names.
 good='Page cache invalidation failure on direct I/O|Direct I/O collision with buffered writes'
@@ -42,7 +45,11 @@ without_lost_timers()
 
 status=0
 for log; do
-	text=$(without_lost_timers "$log")
+	if ! text=$(without_lost_timers "$log" 2>/dev/null); then
+		echo "$log: cannot be read"
+		status=1
+		continue
+	fi
 	if grep -aqx 'a processor lost its timer' <<<"$text"; then
 		echo "$log: note: a processor of UML lost its timer for a while"
 	fi

@@ -198,7 +198,14 @@ class Report(unittest.TestCase):
                 "[ 2.0] BUG: KASAN: slab-use-after-free in iomap_dio_complete+0x1\n",
                 "[ 2.0] BUG: sleeping function called from invalid context\n",
                 "[ 2.0] WARNING: possible circular locking dependency detected\n",
-                "[ 2.0] rust_kernel: panicked at fs/iomap/direct_io.rs:1\n")
+                "[ 2.0] rust_kernel: panicked at fs/iomap/direct_io.rs:1\n",
+                "[ 2.0] XFS (nullb0): Metadata CRC error detected at xfs_agf_read_verify+0x1, xfs_agf block 0x1\n",
+                "[ 2.0] XFS (nullb0): Metadata corruption detected at xfs_inode_buf_verify+0x1, xfs_inode block 0x40\n",
+                "[ 2.0] EXT4-fs (nullb0): This should not happen!! Data will be lost\n",
+                "[ 2.0] EXT4-fs (nullb0): failed to convert unwritten extents -- potential data loss!"
+                "  (inode 12, error -5)\n",
+                "[ 2.0] BTRFS: error (device nullb0 state A) in btrfs_finish_one_ordered:1: errno=-5 IO failure\n",
+                "[ 2.0] F2FS-fs (nullb0): Inconsistent error blkaddr:1, sit bitmap:0\n")
         for text in ("", *loud):
             p = self.scan(quiet + text)
             self.assertEqual(p.returncode, 1 if text else 0, text)
@@ -206,6 +213,12 @@ class Report(unittest.TestCase):
                              "fail" if text else "pass")
         found = report.splat_result("/a/console.log:7: the kernel complains:\n    WARNING: x\n", "1")
         self.assertEqual(short([found]), [("console-1/splat", "fail", "line 7: WARNING: x")])
+
+    def test_log_that_cannot_be_read(self) -> None:
+        said = subprocess.run([os.path.join(os.path.dirname(HERE), "splat.sh"), "/no/console.log"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        self.assertEqual((said.returncode, said.stdout), (1, "/no/console.log: cannot be read\n"))
+        self.assertEqual(short([report.splat_result(said.stdout)]), [("console-0/splat", "fail", said.stdout.strip())])
 
     def test_lost_timer(self) -> None:
         """A processor of UML that loses its timer is noted; a loop in the path is a complaint."""
