@@ -71,7 +71,7 @@ def parse_fstest(text: str, guest: str = "0") -> list[Result]:
 
 
 def kunit_results(suites: list[ktap.Test]) -> list[Result]:
-    """The test cases of our suites."""
+    """The test cases of our suites, and the parameters that one was skipped with: its own result does not tell."""
     results = []
     for suite in suites:
         if not suite.name.startswith(SUITES):
@@ -79,10 +79,11 @@ def kunit_results(suites: list[ktap.Test]) -> list[Result]:
         cases = suite.tests
         if suite.name == "rust_doctests_kernel":
             cases = [case for case in cases if EXAMPLES.match(case.name)]
-        results += [result(f"kunit/{suite.name}/{case.name}",
-                           case.status if case.status in ("pass", "skip") else "fail",
-                           case.reason or ("skipped by the test" if case.status == "skip" else ""))
-                    for case in cases]
+        results += [result(f"kunit/{suite.name}/{name}",
+                           test.status if test.status in ("pass", "skip") else "fail",
+                           test.reason or ("skipped by the test" if test.status == "skip" else ""))
+                    for case in cases for name, test in
+                    [(case.name, case), *((f"{case.name}/{t.name}", t) for t in case.tests if t.status == "skip")]]
         if not suite.line or not cases:
             results.append(result(f"kunit/{suite.name}", "fail", suite.reason))
     return results

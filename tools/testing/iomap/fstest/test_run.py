@@ -167,13 +167,15 @@ class Report(unittest.TestCase):
         def suite(name: str, line: int, *cases: ktap.Test) -> ktap.Test:
             return ktap.Test(name, "fail", "no result", [], line, list(cases))
         suites = [suite("other", 9, ktap.Test("x", "fail")),
-                  suite("rust_iomap_plan", 9, ktap.Test("align", "pass"), ktap.Test("later", "skip")),
+                  suite("rust_iomap_plan", 9, ktap.Test("later", "skip"), ktap.Test("align", "pass", tests=[
+                      ktap.Test("D1 odd", "pass"), ktap.Test("D2 even", "skip", "no page")])),
                   suite("iomap_dio_rw", 0, ktap.Test("zero", "fail", "expected 1"),
                         ktap.Test("hang", "crash")),
                   suite("iomap_dio_empty", 9)]
         self.assertEqual(short(report.kunit_results(suites)),
-                         [("kunit/rust_iomap_plan/align", "pass", ""),
-                          ("kunit/rust_iomap_plan/later", "skip", "skipped by the test"),
+                         [("kunit/rust_iomap_plan/later", "skip", "skipped by the test"),
+                          ("kunit/rust_iomap_plan/align", "pass", ""),
+                          ("kunit/rust_iomap_plan/align/D2 even", "skip", "no page"),
                           ("kunit/iomap_dio_rw/zero", "fail", "expected 1"),
                           ("kunit/iomap_dio_rw/hang", "fail", ""),
                           ("kunit/iomap_dio_rw", "fail", "no result"),
