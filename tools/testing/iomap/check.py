@@ -10,7 +10,7 @@ Prints what it checked, or prints what is wrong and fails. The first line says i
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,10 +42,13 @@ class Place:
         """Those that are defined in an object."""
         return set(re.findall(r" [tT] (\S+)$", self.run("llvm-nm", self.build / path), re.MULTILINE))
 
-    def files(self, *patterns: str) -> list[Path]:
-        """Those of ours that go into a kernel tree."""
-        return [path for pattern in patterns for folder in ("fs", "rust")
-                for path in sorted((self.project / folder).rglob(pattern))]
+    def files(self, *patterns: str, folders: Sequence[str] = ("fs", "rust")) -> list[Path]:
+        """Those of ours that go into a kernel tree, or are in other folders. Without any, nothing would be checked."""
+        found = [path for pattern in patterns for folder in folders
+                 for path in sorted((self.project / folder).rglob(pattern))]
+        if not found:
+            raise Wrong(f"there is no {' or '.join(patterns)} in {' and '.join(folders)}")
+        return found
 
 
 def output(*command: str | Path) -> str:
@@ -54,7 +57,7 @@ def output(*command: str | Path) -> str:
 
 
 def rustfmt(at: Place) -> str:
-    files = at.files("*.rs") + sorted((at.project / "tools").rglob("*.rs"))
+    files = at.files("*.rs", folders=("fs", "rust", "tools"))
     said = output("rustfmt", "--check", "--edition", "2021", "--config-path", at.tree / ".rustfmt.toml", *files)
     if said:
         raise Wrong(f"{said.count('Diff in')} places differ\n{said}")
@@ -65,7 +68,7 @@ def checkpatch(at: Place) -> str:
     command = ("perl", at.tree / "scripts/checkpatch.pl", f"--root={at.tree}", "--terse", "--show-types",
                # A patch may only bring files, which are looked at by themselves.
                "--ignore", "FILE_PATH_CHANGES,NOT_UNIFIED_DIFF")
-    said = "".join(output(*command, patch) for patch in sorted((at.project / "patches").rglob("*.patch")))
+    said = "".join(output(*command, patch) for patch in at.files("*.patch", folders=["patches"]))
     said += output(*command, "-f", *at.files("*.[ch]", "*.rs", "Kconfig"))
     errors = [line for line in said.splitlines() if " ERROR:" in line]
     if errors or "\ntotal:" not in said:
@@ -90,7 +93,7 @@ def clippy(at: Place) -> str:
 
 def unsafe(at: Place) -> str:
     """The compiler has forbidden it, in each file below the crate root."""
-    files = sorted((at.project / "fs/iomap/direct_io").rglob("*.rs"))
+    files = at.files("*.rs", folders=["fs/iomap/direct_io"])
     for path in files:
         if "\n#![forbid(unsafe_code)]\n" not in path.read_text():
             raise Wrong(f"{path.relative_to(at.project)} does not forbid unsafe_code")

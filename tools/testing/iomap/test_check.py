@@ -6,6 +6,7 @@ import tempfile
 import unittest
 from itertools import combinations
 from pathlib import Path
+from unittest import mock
 
 import check
 import report
@@ -48,6 +49,12 @@ class Sources(unittest.TestCase):
         self.assertEqual(check.unsafe(self.place({name: "//! Doc.\n\n#![forbid(unsafe_code)]\n"})), "1 files forbid it")
         with self.assertRaisesRegex(check.Wrong, f"^{name} does not forbid"):
             check.unsafe(self.place({name: "// #![forbid(unsafe_code)]\n"}))
+
+    def test_without_files(self) -> None:
+        for name in ("rustfmt", "checkpatch", "unsafe", "clippy"):
+            with self.subTest(name), self.assertRaisesRegex(check.Wrong, r"^there is no \*"), \
+                    mock.patch.object(check, "output", return_value="\ntotal: 0 errors"):
+                check.CHECKS[name](self.place({"check-rust/build.log": ""}))
 
     def test_flags(self) -> None:
         known = (check.HERE / "known-flags").read_text().splitlines()
