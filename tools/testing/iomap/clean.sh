@@ -3,6 +3,9 @@
 # Deletes what the other scripts made: the cache and the results.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# IOMAP_CACHE= may name a directory that has other things in it, unless it has the name that is ours.
+[ "${CACHE##*/}" = iomap-dio-rust ] || [ -e "$CACHE/.iomap-dio-rust" ] || [ -z "$(ls -A "$CACHE" 2>/dev/null)" ] ||
+	die "$CACHE is not known to hold the cache alone (it has no .iomap-dio-rust): delete by hand what is of the cache"
 need_root "$@"
 
 lock build

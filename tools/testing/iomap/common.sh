@@ -97,6 +97,8 @@ lock()
 	local fd
 
 	mkdir -p "$CACHE" 2>/dev/null || die "cannot write to $CACHE: set IOMAP_CACHE to a directory of yours"
+	# That all of it is ours, to clean.sh.
+	[ -n "$(ls -A "$CACHE")" ] || : >"$CACHE/.iomap-dio-rust"
 	exec {fd}>"$CACHE/$1.lock"
 	if ! flock -n "$fd"; then
 		say "waiting for another $1 to finish"

@@ -85,6 +85,28 @@ class Names(unittest.TestCase):
         self.assertEqual(shell('cd /; echo "$CACHE"', IOMAP_CACHE="here/cache").rstrip(), os.path.abspath("here/cache"))
 
 
+class Clean(unittest.TestCase):
+    def test_it_deletes_what_the_scripts_made(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            tmp = Path(name)
+            (tmp / "unshare").write_text('#!/bin/sh\necho "$@"\n')
+            (tmp / "unshare").chmod(0o755)
+            for before, deleted in (([], True), (["cache"], True), (["cache", "cache/mine"], False),
+                                    (["iomap-dio-rust", "iomap-dio-rust/old"], True)):
+                for folder in before:
+                    (tmp / folder).mkdir()
+                cache = tmp / [*before, "cache"][0]
+                env = {"IOMAP_CACHE": str(cache), "PATH": f"{tmp}:{os.environ['PATH']}"}
+                shell("lock root", **env)
+                said = subprocess.run(["bash", HERE / "clean.sh"], env=os.environ | env, capture_output=True, text=True,
+                                      check=False)
+                self.assertEqual(f"rm -rf --one-file-system {cache} " in said.stdout, deleted, said)
+                self.assertEqual(said.returncode, 0 if deleted else 1, said)
+                if not deleted:
+                    self.assertRegex(said.stderr, rf"^error: {cache} .*\n$")
+                shutil.rmtree(cache)
+
+
 class Readme(unittest.TestCase):
     def test_it_has_every_file(self) -> None:
         text = (HERE / "README").read_text()
