@@ -6,6 +6,7 @@ ablate.sh calls it for each variant of ablations.py, with the same folder.
 """
 
 import json
+import sys
 from collections.abc import Callable
 from itertools import chain
 
@@ -91,6 +92,7 @@ def main() -> None:
     report.save(args.out, "ablate.json", doc)
     report.save_page(args.out, "Direct I/O, counted: where the saving comes from", count_report.facts(first),
                      page(count_report.in_order(doc["rows"])), doc["failures"])
+    sys.exit(bool(doc["failures"]))
 
 
 if __name__ == "__main__":

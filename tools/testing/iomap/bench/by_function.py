@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Instructions for each I/O by function, and those that are locked, C beside Rust: tables and JSON."""
 
+import sys
 from collections.abc import Iterator
 
 import count_report
@@ -83,6 +84,7 @@ def main() -> None:
         # The bare device has one side only.
         *(line for e in count_report.in_order(doc["rows"]) if {"c", "rust"} <= e.keys() for line in table(e)),
     ], doc["failures"])
+    sys.exit(bool(doc["failures"]))
 
 
 if __name__ == "__main__":

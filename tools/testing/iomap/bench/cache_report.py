@@ -235,6 +235,7 @@ def main() -> None:
         what, "", "## Lines touched", "", *report.markdown_table(LINES_HEAD, touched(entries), 1),
         "## Misses for each I/O", "", *report.markdown_table(HEAD, summary(entries), 2),
         *(line for e in entries for line in table(e))], doc["failures"])
+    sys.exit(bool(doc["failures"]))
 
 
 if __name__ == "__main__":

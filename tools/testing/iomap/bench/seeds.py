@@ -9,6 +9,7 @@ takes 5 % fewer instructions can do 5 % more.
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 
 import count_report
@@ -176,6 +177,7 @@ def main() -> None:
         body += [f"## {title}", "", text, "", *report.markdown_table(head, function(Results(doc["rows"])), len(head))]
     report.save_page(args.out, "The experiments that began this, counted", count_report.facts(doc), body,
                      doc["failures"])
+    sys.exit(bool(doc["failures"]))
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ class Report(InFolder):
         # The report comes when all are there.
         self.assertEqual({name for name, text in said.items() if text}, {ablations.LIKE_C})
         text = said[ablations.LIKE_C]
+        self.assertIn("rows failed", text)
         self.assertRegex(text, r"registered 4k +525 +365 +160( +\+0){9} +\+140\n")
         self.assertRegex(text, r"registered 4k +0\.695 .* 0\.962\n")
         self.assertRegex(text, r"registered 4k +\+10 +\+10 +\+0")

@@ -57,6 +57,7 @@ class Report(InFolder):
     def test_tables(self) -> None:
         said = self.report(WALKED)
         self.assertIn("L1d (48 KiB with 12 ways)", said)
+        self.assertIn("rows failed", said)
         self.assertRegex(said, r"L1i: all of the kernel +0\.00 +1\.00 +\+1\.00 +5\.00 +7\.00 +\+2\.00")
         self.assertRegex(said, r"the path's own code +0\.00 +1\.00 +\+1\.00 +3\.00 +5\.00 +\+2\.00")
         self.assertRegex(said, rf"\n +{FUNCTIONS[2][0]} +0\.00 +1\.00 +\+1\.00 +0\.00 +5\.00 +\+5\.00")

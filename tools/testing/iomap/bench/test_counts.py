@@ -77,7 +77,7 @@ def write_run(folder: Path, wrong: bool = False, memset: int = 45, user_steps: i
 
 def printed_by(main: Callable[[], None], folder: Path, *args: str, runs: int = 1,
                functions: counts.Functions = AT) -> str:
-    """What a report says of the runs in a folder, where it also goes."""
+    """What a report says of the runs in a folder, where it also goes, and whether it ends with failed rows."""
     with contextlib.redirect_stdout(io.StringIO()) as printed, \
             mock.patch.object(counts, "functions_of", return_value=functions), \
             mock.patch.object(counts, "text_of", return_value={"C: direct-io.c": 8335}), \
@@ -89,6 +89,7 @@ def printed_by(main: Callable[[], None], folder: Path, *args: str, runs: int = 1
             # Any other words than that rows failed
             if isinstance(error.code, str):
                 raise
+            print("rows failed" * bool(error.code))
     return printed.getvalue()
 
 
@@ -178,6 +179,7 @@ class Counted(InFolder):
                           r"2 / 3 %[ |]+400 / 250[ |]+5\.0 / 3\.0", "no luck", "1 of 2 rows",
                           r"ext4: Rust takes 0\.704 .* adds 0\.695", r"direct-io\.c[ |]+8,335"):
                 self.assertRegex(text, words)
+        self.assertIn("rows failed", printed)
 
     def test_profile(self) -> None:
         rows, _ = self.digest()
@@ -188,6 +190,7 @@ class Counted(InFolder):
         self.assertRegex(text, r"c___iomap_dio_rw +3\.0 +0\.0 +-3\.0")
         # The greatest difference comes first.
         self.assertLess(text.index("c___iomap_dio_rw"), text.index("direct_io::submit"))
+        self.assertIn("rows failed", printed_by(by_function.main, self.path))
 
     def test_refused_appends(self) -> None:
         row = next(row for row in bench_rows.all_rows() if row.kind == "nowait-append")
@@ -304,7 +307,7 @@ class Find(unittest.TestCase):
             bench_rows.find("ext4 bounce", "qemu")
 
 
-class Seeds(unittest.TestCase):
+class Seeds(InFolder):
     def tables(self, rows: dict[str, Any]) -> Iterator[tuple[str, list[str], list[str]]]:
         """(title, head, line) of each line of each experiment."""
         for function, title, _, head in seeds.EXPERIMENTS:
@@ -323,6 +326,9 @@ class Seeds(unittest.TestCase):
     def test_missing_row(self) -> None:
         for title, _, line in self.tables({}):
             self.assertIn("failed", " ".join(line), title)
+        with mock.patch.multiple(count_report, facts=lambda _: [], document=lambda *_: {
+                "rows": {}, "failures": [{"id": ROW, "error": "no luck"}]}):
+            self.assertIn("rows failed", printed_by(seeds.main, self.path))
 
 
 class Device(unittest.TestCase):
