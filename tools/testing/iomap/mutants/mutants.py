@@ -177,7 +177,9 @@ class Tests:
         self.results = [(name, t) for name, t in tests if "/" in name and t.line]
         self.unfinished = [name for name, t in tests if not t.line]
         self.passed = {name for name, t in self.results if t.status in ("pass", "skip")}
-        self.failed = [(t.line, name) for name, t in self.results if t.status == "fail"]
+        # A slow machine may be at fault as well.
+        self.failed = [(t.line, name + " (hung)" * ("timed out" in t.reason)) for name, t in self.results
+                       if t.status == "fail"]
 
     def around(self, number: int) -> str:
         """The case that was running at a line, as " (in CASE)": the one whose result comes next."""
