@@ -130,6 +130,7 @@ page=()
 ! is_on "${WRITE:-}" || page=(--page /project/Documentation/rust/iomap-fstests.rst)
 in_root python3 -B "$here/compare.py" /cache/run/fstests "/project/$results" "--suite=$version" \
 	"${page[@]}" "${about[@]}" "${only_args[@]}" </dev/null || status=$?
+[ -s "$PROJECT/$results/report.txt" ] || die "there is no report; the results are in $run"
 published
 exit $status
 }

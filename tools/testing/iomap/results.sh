@@ -22,19 +22,19 @@ about_run()
 	fi
 }
 
-# Makes a directory for results of the kind $1, results/<time>-$1, in $results, and has
-# results/latest-$1 point to it; without "-bench", which is what most look for.
+# Makes a directory for results of the kind $1, results/<time>-$1, in $results. When all are there,
+# results/latest-$1 is to point to it; without "-bench", which is what most look for.
 publish()
 {
 	latest=latest-$1
 	latest=results/${latest/-bench/} results=results/$(date -u -d "@$IOMAP_T0" +%Y%m%dT%H%M%SZ)-$1
 	mkdir -p "$PROJECT/$results"
-	ln -sfn "${results#results/}" "$PROJECT/$latest"
 }
 
 # All results are in $results.
 published()
 {
+	ln -sfn "${results#results/}" "$PROJECT/$latest"
 	give_back "$PROJECT/results" 2>/dev/null || :
 	say "results: $results/, also as $latest/"
 }
@@ -49,8 +49,9 @@ report_tests()
 	in_root python3 -B /project/tools/testing/iomap/report.py "/cache/run/$1" "/project/$results" "${only_args[@]}" \
 		"--kunit-parser=/cache/${TREE##*/}/tools/testing/kunit" "--seconds=$(($(date +%s) - IOMAP_T0))" \
 		"${@:2}" </dev/null || status=$?
-	published
 	# One that could not be made has no last line.
-	cat "$PROJECT/$results/report.txt" 2>/dev/null || die "there is no report"
+	[ -s "$PROJECT/$results/report.txt" ] || die "there is no report"
+	published
+	cat "$PROJECT/$results/report.txt"
 	exit $status
 }

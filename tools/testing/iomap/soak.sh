@@ -54,6 +54,7 @@ done
 [ ! -d "${dir%-soak}-mutants" ] || cp -r "${dir%-soak}-mutants" "$dir/mutation"
 in_root python3 -B /project/tools/testing/iomap/soak.py "/project/$results" "$SEED" \
 	"Linux $KERNEL_VERSION, $about_text, MINUTES=$minutes SEED=$SEED." </dev/null || status=$?
+[ -s "$dir/report.md" ] || die "there is no report; the results are in $dir"
 published
 exit $status
 }
