@@ -44,6 +44,7 @@ export IOMAP_BUILDING=1
 
 out=$BUILD/$flavour
 log=$out/build.log
+[ -e "$out" ] || need_space 1 "building a kernel"
 mkdir -p "$out" "$CACHE/ccache"
 
 # HOSTCC is the linker of host programs in Rust too, which takes one word: no ccache there.

@@ -106,6 +106,15 @@ lock()
 	fi
 }
 
+# Are $1 GiB left where the cache is? $2 takes them.
+need_space()
+{
+	local free
+
+	free=$(df --output=avail -BG "$CACHE" | tail -n 1 | tr -dc 0-9)
+	[ "$free" -ge "$1" ] || die "$CACHE has $free GiB of free space, and $2 takes up to $1"
+}
+
 # apt-get install what is missing on this machine. $1: command to look for, $2: its package.
 need_tool()
 {

@@ -34,8 +34,7 @@ lock deb
 trap stop INT TERM HUP
 out=$CACHE/deb log=$CACHE/deb.log
 mkdir -p "$out"
-free=$(df --output=avail -BG "$CACHE" | tail -n 1 | tr -dc 0-9)
-[ "$free" -ge 8 ] || die "$CACHE has ${free} GiB of free space, and building takes 2 to 8"
+need_space 8 "building packages"
 # What bindeb-pkg calls, and what compresses a kernel.
 need_packages deb "$log" "makes packages" debhelper dpkg-dev lz4 openssl rsync zstd
 if [ -n "$debian" ]; then

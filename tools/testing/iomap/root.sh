@@ -12,6 +12,7 @@ stamp=$(cat "$IOMAP_DIR/pins" "$IOMAP_DIR/root.sh" | sha256sum | cut -d' ' -f1)-
 
 lock root
 [ "$(cat "$ROOT/.stamp" 2>/dev/null)" != "$stamp" ] || exit 0
+need_space 6 "making the toolchain root, with a kernel"
 need_tool mmdebstrap mmdebstrap
 log=$CACHE/root.log new=$CACHE/root.tmp old=$CACHE/root.old
 

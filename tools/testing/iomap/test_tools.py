@@ -85,6 +85,13 @@ class Names(unittest.TestCase):
         self.assertEqual(shell('cd /; echo "$CACHE"', IOMAP_CACHE="here/cache").rstrip(), os.path.abspath("here/cache"))
 
 
+class Space(unittest.TestCase):
+    def test_a_full_disk_is_named(self) -> None:
+        shell("need_space 0 it", IOMAP_CACHE="/")
+        said = shell("(need_space 999999 'making it') 2>&1 || :", IOMAP_CACHE="/")
+        self.assertRegex(said, r"^error: / has \d+ GiB of free space, and making it takes up to 999999\n$")
+
+
 class Clean(unittest.TestCase):
     def test_it_deletes_what_the_scripts_made(self) -> None:
         with tempfile.TemporaryDirectory() as name:
