@@ -39,9 +39,7 @@ fi
 out=$CACHE/run/census
 rm -rf "$out" "$out"-*
 mkdir -p "$out"
-probe_kvm "${suites[0]}"
-accel=kvm pc="x86_64 in QEMU with KVM"
-[ -z "$no_kvm" ] || accel=tcg,thread=multi pc="x86_64 in QEMU without KVM ($no_kvm)"
+choose_accel "${suites[0]}"
 report=("--machine=$pc")
 for suite in "${suites[@]}"; do
 	run=$out-$suite
@@ -53,7 +51,7 @@ for suite in "${suites[@]}"; do
 	for i in 0 1; do
 		disks+=" -drive file=/cache/run/census-$suite/disk$i,format=raw,if=none,id=disk$i,cache=unsafe"
 	done
-	GUEST_ACCEL=$accel GUEST_MEM=${GUEST_MEM:-3G} \
+	GUEST_MEM=${GUEST_MEM:-3G} \
 		GUEST_QEMU="-initrd /cache/stock/$suite/initrd$disks -device nvme,drive=disk0,serial=1 -device virtio-blk-pci,drive=disk1" \
 		start_guest "$suite" "$run" 3000 /project/tools/testing/iomap/census_guest.py --out "/cache/run/census-$suite" \
 		"${only_args[@]}"

@@ -40,12 +40,10 @@ cp --sparse=always "$here/disk" "$run/disk"
 cp "$debs"/linux-image-*.deb "$IOMAP_DIR/census" "$run/files/"
 # A stock kernel knows no 9p.
 in_root mke2fs -q -t ext4 -d /cache/run/deb/files /cache/run/deb/files.disk 1G
-BUILD=$here probe_kvm kernel
-accel=kvm pc="x86_64 in QEMU with KVM"
-[ -z "$no_kvm" ] || accel=tcg,thread=multi pc="x86_64 in QEMU without KVM ($no_kvm)"
+BUILD=$here choose_accel kernel
 say "Debian $DEBIAN_SUITE, $pc; the console is in $run/console.log"
 in_root_words
-"${IN_ROOT[@]}" python3 -B /project/tools/testing/iomap/deb_guest.py --run /cache/run/deb --accel "$accel" \
+"${IN_ROOT[@]}" python3 -B /project/tools/testing/iomap/deb_guest.py --run /cache/run/deb --accel "$GUEST_ACCEL" \
 	--readme /project/README.md >"$run/unit" 2>"$run/progress" </dev/null &
 guest_pid=$!
 # It may have ended without saying what failed.

@@ -135,15 +135,18 @@ run_guest()
 }
 
 # A host may have /dev/kvm and still run no plain guest, so that only trying tells. Boots the kernel of
-# the flavour $1, which ends when it finds no root file system. Sets $no_kvm to the reason if KVM does
-# not work here.
-probe_kvm()
+# the flavour $1, which ends when it finds no root file system. Sets GUEST_ACCEL to what works, and $pc to
+# words on it.
+choose_accel()
 {
-	local run=$CACHE/run/probe status=0
+	local run=$CACHE/run/probe status=0 trouble="no /dev/kvm"
 
-	no_kvm="no /dev/kvm"
-	[ -e /dev/kvm ] || return 0
-	no_kvm="a KVM guest does not boot here"
-	GUEST_ACCEL=kvm GUEST_IDLE=15 GUEST_APPEND=kunit.enable=0 run_guest "$1" "$run" 30 >/dev/null 2>&1 || status=$?
-	[ $status -eq 124 ] || ! grep -aq 'VFS: ' "$run/console.log" || no_kvm=
+	export GUEST_ACCEL=kvm
+	pc="x86_64 in QEMU with KVM"
+	if [ -e /dev/kvm ]; then
+		GUEST_IDLE=15 GUEST_APPEND=kunit.enable=0 run_guest "$1" "$run" 30 >/dev/null 2>&1 || status=$?
+		[ $status -eq 124 ] || ! grep -aq 'VFS: ' "$run/console.log" || return 0
+		trouble="a KVM guest does not boot here"
+	fi
+	GUEST_ACCEL=tcg,thread=multi pc="x86_64 in QEMU without KVM ($trouble)"
 }

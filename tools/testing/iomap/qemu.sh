@@ -29,10 +29,7 @@ mkdir -p "$out" "$out-device"
 for flavour in "${flavours[@]}"; do
 	"$IOMAP_DIR/build.sh" "$flavour"
 done
-probe_kvm "${flavours[0]}"
-export GUEST_ACCEL=kvm
-pc="x86_64 in QEMU with KVM"
-[ -z "$no_kvm" ] || GUEST_ACCEL=tcg,thread=multi pc="x86_64 in QEMU without KVM ($no_kvm)"
+choose_accel "${flavours[0]}"
 
 report=("--machine=$pc")
 if [[ " ${flavours[*]} " == *" x86-kunit "* ]]; then

@@ -32,10 +32,9 @@ rm -rf "$run"
 mkdir -p "$PROJECT/results"
 # What cannot be written to later is found by nobody.
 { mkdir -p "$run" && head -c 1M /dev/zero >"$run/room" && rm "$run/room"; } 2>/dev/null || die "no space left in $CACHE"
-probe_kvm x86-bench
-export GUEST_ACCEL=kvm GUEST_MEM=${GUEST_MEM:-3G}
-[ -z "$no_kvm" ] || GUEST_ACCEL=tcg,thread=multi
-say "booting${no_kvm:+, without KVM ($no_kvm)}; the console of the kernel is in $run/console.log"
+choose_accel x86-bench
+export GUEST_MEM=${GUEST_MEM:-3G}
+say "booting $pc; the console of the kernel is in $run/console.log"
 
 guest=(/project/tools/testing/iomap/vm.py --kept "$run")
 if [ -n "$disk" ]; then
