@@ -36,13 +36,12 @@ pub unsafe extern "C" fn iomap_dio_complete(
 
 class Sources(unittest.TestCase):
     def place(self, files: dict[str, str]) -> check.Place:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         for name, text in files.items():
-            path = Path(folder.name, name)
+            path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return check.Place(Path(folder.name), Path(folder.name), Path(folder.name), "0")
+        return check.Place(folder, folder, folder, "0")
 
     def test_unsafe(self) -> None:
         name = "fs/iomap/direct_io/simple.rs"

@@ -25,9 +25,7 @@ More
 
 class Cover(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.project = Path(folder.name)
+        self.project = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.readme = self.project / "README.md"
         shutil.copytree(cover.PROJECT / "patches", self.project / "patches")
         shutil.copytree(cover.PROJECT / "Documentation", self.project / "Documentation")

@@ -15,9 +15,7 @@ import disk
 
 class Disk(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.image = Path(folder.name).resolve() / "an image, of mine"
+        self.image = Path(self.enterContext(tempfile.TemporaryDirectory())).resolve() / "an image, of mine"
         self.image.write_bytes(bytes(1 << 20))
 
     def refused(self, name: str | Path, confirm: str = "") -> str:

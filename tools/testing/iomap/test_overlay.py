@@ -33,9 +33,7 @@ NEW = ["fs/iomap/direct_io_glue.c", "fs/iomap/tests/.kunitconfig", "fs/iomap/tes
 
 class Place(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.tmp = Path(folder.name).resolve()
+        self.tmp = Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
         self.tree = self.tmp / "tree"
         self.env = {"HOME": str(self.tmp), "PATH": os.environ["PATH"]}
         self.write({"tree/Makefile": MAKEFILE, "tree/fs/a": TEXT, "tree/rust/b": TEXT,

@@ -95,9 +95,7 @@ def printed_by(main: Callable[[], None], folder: Path, *args: str, runs: int = 1
 
 class InFolder(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = Path(folder.name)
+        self.path = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
 
 class Counted(InFolder):

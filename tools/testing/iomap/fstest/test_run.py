@@ -62,9 +62,7 @@ class Replay(unittest.TestCase):
     """Of a log of writes (dm-log-writes), and of what a crash has left."""
 
     def setUp(self) -> None:
-        # pylint: disable-next=consider-using-with
-        self.dir = tempfile.TemporaryDirectory()
-        self.addCleanup(self.dir.cleanup)
+        self.dir = self.enterContext(tempfile.TemporaryDirectory())
 
     def log(self, *entries: tuple[int, int, bytes], magic: int = replay.MAGIC) -> list[replay.Entry]:
         sector = replay.SECTOR
@@ -74,7 +72,7 @@ class Replay(unittest.TestCase):
             text += (struct.pack("<QQQQ", at, 0 if mark else sectors, flags, len(data) if mark else 0)
                      + (data if mark else b"")).ljust(sector, b"\0")
             text += data if not flags & (replay.MARK | replay.DISCARD) else b""
-        path = Path(self.dir.name, "log")
+        path = Path(self.dir, "log")
         path.write_bytes(text + b"\xdb" * sector)
         return list(replay.entries(path))
 
@@ -88,8 +86,8 @@ class Replay(unittest.TestCase):
             self.log(magic=1)
 
     def check(self, text: bytes, *done: int) -> None:
-        Path(self.dir.name, "logged-1").write_bytes(text)
-        with mock.patch.object(replay, "MNT", self.dir.name):
+        Path(self.dir, "logged-1").write_bytes(text)
+        with mock.patch.object(replay, "MNT", self.dir):
             replay.check_file(1, set(done))
 
     def test_file(self) -> None:
