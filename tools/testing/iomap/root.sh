@@ -72,7 +72,7 @@ watch "bindgen" || die "bindgen $BINDGEN_VERSION could not be built: $(grep -m 1
 
 case $("${IN_ROOT[@]}" rustc --version) in
 "rustc $RUSTC_VERSION".*) ;;
-*) die "the root has $("${IN_ROOT[@]}" rustc --version), not $RUSTC_VERSION: adjust $IOMAP_DIR/pins" ;;
+*) say "the root has $("${IN_ROOT[@]}" rustc --version); the budget was checked with $RUSTC_VERSION (file pins)" ;;
 esac
 [ "$("${IN_ROOT[@]}" rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')" = "$LLVM_MAJOR" ] ||
 	die "rustc and clang-$LLVM_MAJOR in the root use different LLVMs: adjust LLVM_MAJOR in $IOMAP_DIR/pins"
