@@ -571,22 +571,14 @@ impl Place {
     /// The current mapping, until the iterator moves on.
     #[inline(always)]
     pub fn mapping(&self) -> Mapping<'_> {
-        let if_covered = |mapping| {
-            if self.covered() == 0 {
-                Mapping::Unknown
-            } else {
-                mapping
-            }
-        };
         match u32::from(self.fields().iomap.type_) {
-            bindings::IOMAP_HOLE => if_covered(Mapping::Hole),
-            bindings::IOMAP_DELALLOC => if_covered(Mapping::Delalloc),
             bindings::IOMAP_MAPPED => self.extent().map_or(Mapping::Unknown, Mapping::Mapped),
+            _ if self.covered() == 0 => Mapping::Unknown,
             // Without a device it still reads as zeroes.
-            bindings::IOMAP_UNWRITTEN => self
-                .extent()
-                .map_or_else(|| if_covered(Mapping::Hole), Mapping::Unwritten),
-            bindings::IOMAP_INLINE => if_covered(Mapping::Inline(Inline { place: self })),
+            bindings::IOMAP_UNWRITTEN => self.extent().map_or(Mapping::Hole, Mapping::Unwritten),
+            bindings::IOMAP_HOLE => Mapping::Hole,
+            bindings::IOMAP_DELALLOC => Mapping::Delalloc,
+            bindings::IOMAP_INLINE => Mapping::Inline(Inline { place: self }),
             _ => Mapping::Unknown,
         }
     }
