@@ -198,11 +198,12 @@ fn flush(mut writes: &mut [Option<Ended>], ctx: MaySleep) {
 /// in bytes, and its flags.
 ///
 /// One that extends the file is told alone: a file system that converts extent by extent may move
-/// the end of the file first, and readers would see zeroes.
+/// the end of the file first, and readers would see zeroes. So is one to shared blocks: if it was
+/// told again, the file system could remap blocks that somebody reserved meanwhile for other data.
 fn end_io_of_a_write(request: &Unique<Dio>) -> Option<(isize, EndIoFlags)> {
     let dio = request.dio();
     let well = dio.is_write() && request.result().is_ok() && dio.size > 0;
-    (well && !dio.work().has(CompWork::EXTEND))
+    (well && !dio.work().has(CompWork::EXTEND.with(CompWork::COW)))
         .then(|| (dio.size, dio.end_io_flags(request.should_dirty())))
 }
 

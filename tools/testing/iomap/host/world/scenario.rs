@@ -367,6 +367,7 @@ functions! {
             step("merge", iocb, run.len());
             assert_eq!(error, 0, "failed requests are merged");
             assert!(!case(|c| c.extends), "the file grows before all of it is converted");
+            assert_eq!(flags & IOMAP_DIO_COW, 0, "blocks may be remapped twice");
         }
         for &n in run.iter().filter(|_| run.len() == 1 || says == 0) {
             let before = world(|w| w.requests[n].1.told.replace((error, flags, says)));
