@@ -819,7 +819,8 @@ kinds! { 9:
                 // So many that spin would take too long.
                 c.iocb_flags |= flag(8, IOCB_HIPRI);
             }
-            c.maps = vec![(1 + draw(2), pick(&[IOMAP_UNWRITTEN, IOMAP_UNWRITTEN, IOMAP_MAPPED]), 0)];
+            let kind = pick(&[IOMAP_UNWRITTEN, IOMAP_UNWRITTEN, IOMAP_MAPPED]);
+            c.maps = vec![(1 + draw(2), kind, flag(4, IOMAP_F_SHARED))];
             (c.fault, c.no_memory, c.fails_of_4) = (0, false, pick(&[0, 0, 0, 1]));
         }, ["complete", "answer", "punt", "merge", "invalidate", "flush together", "report", "xchg",
          "wait for the other"];
