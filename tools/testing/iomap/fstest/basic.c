@@ -961,6 +961,21 @@ CASE(nowait_border, "nowait-border")
 		}
 		CHECK_BYTES(fd, want, total, 0);
 	}
+	/* Two mappings, though of many extents. */
+	if (is_fs("ext4") && env.strict) {
+		s64 ret = -EAGAIN;
+
+		OK(ftruncate(fd, 0));
+		xfallocate(fd, 0, 0, 2 * total);
+		xfallocate(fd, FALLOC_FL_COLLAPSE_RANGE, total / 2, total);
+		for (u32 at = 0; at < total; at += unit)
+			write_all(fd, want, env.blksz, at);
+		for (int tries = 0; tries < 100 && ret == -EAGAIN; tries++)
+			ret = nowait_write(fd, many_blocks, total, 0);
+		CHECK(ret == total, "write to two mappings: %lld", ret);
+		memcpy(want, many_blocks, total);
+		CHECK_BYTES(fd, want, total, 0);
+	}
 	if (lazy)
 		OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
 	printf("# %d tries of %u writes across a border are refused\n", refused, many / 2);
