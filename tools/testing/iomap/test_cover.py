@@ -67,7 +67,7 @@ class Cover(unittest.TestCase):
         for patch in cover.patches("c"):
             self.assertIn(f"\n{cover.subject(patch)}\n", text)
             # They apply without the others only if none brings Rust.
-            self.assertNotRegex(patch.read_text(), r"\+\+\+ b/.*(rust|\.rs)")
+            self.assertNotRegex(patch.read_text(), r"(?m)^\+\+\+ b/.*(rust|\.rs$)")
         self.assertEqual(len(cover.patches("c")), len(cover.SMALL))
 
     def test_folded_subject(self) -> None:
