@@ -44,15 +44,9 @@ use crate::{
         PAGE_SIZE, //
     },
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        barrier::{
-            smp_mb,
-            Full, //
-        }, //
+    sync::barrier::{
+        smp_mb,
+        Full, //
     },
     task::MaySleep,
     types::Opaque, //
@@ -703,6 +697,30 @@ impl Filled {
         self
     }
 
+    /// Has the bio raise no interrupt (`bio_set_polled()`): it ends only when somebody polls for it.
+    ///
+    /// Returns false if nobody could, because the block layer will submit an encrypted copy in its
+    /// place: the device cannot encrypt.
+    #[doc(alias("bio_set_polled", "REQ_POLLED", "blk_crypto_config_supported_natively"))]
+    #[inline(always)]
+    pub(crate) fn set_polled(&mut self) -> bool {
+        let bio = self.fields();
+        #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
+        if bio.bi_opf & bindings::req_op_REQ_OP_WRITE != 0 && !bio.bi_crypt_context.is_null() {
+            // SAFETY: The device and the context are valid as long as the bio, and the key as long
+            // as the file is open.
+            let can_encrypt = unsafe {
+                let config = &raw const (*(*bio.bi_crypt_context).bc_key).crypto_cfg;
+                bindings::blk_crypto_config_supported_natively(bio.bi_bdev, config)
+            };
+            if !can_encrypt {
+                return false;
+            }
+        }
+        bio.bi_opf |= 1 << bindings::req_flag_bits___REQ_POLLED;
+        true
+    }
+
     /// Marks the pages as dirty before the device writes to them (`bio_set_pages_dirty()`).
     ///
     /// Sleeps on page locks. The end of the bio, which must not, then only looks for pages that
@@ -853,41 +871,6 @@ unsafe fn is_within_limits(
         (*bio).bi_opf = opf;
         split == 0
     }
-}
-
-/// Lets the owner of `iocb` poll for a bio (`bio_set_polled()`), unless the block layer will submit
-/// an encrypted copy in its place, which no poller could find: the device cannot encrypt. It is
-/// told that it cannot poll then. Returns which.
-///
-/// A polled bio raises no interrupt: it ends only when somebody polls for it.
-///
-/// # Safety
-///
-/// Nobody else may use the bio, or write to the kiocb.
-#[doc(alias("bio_set_polled", "REQ_POLLED", "blk_crypto_config_supported_natively"))]
-// By the values, so that they are not in memory for it.
-#[cold]
-pub(crate) unsafe fn set_polled(bio: *mut bindings::bio, iocb: *mut bindings::kiocb) -> bool {
-    // SAFETY: Required of the caller. The device and the context are valid as long as the bio, and
-    // the key as long as the file is open.
-    unsafe {
-        #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
-        {
-            let (bdev, crypt) = ((*bio).bi_bdev, (*bio).bi_crypt_context);
-            if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 && !crypt.is_null() {
-                let config = &raw const (*(*crypt).bc_key).crypto_cfg;
-                if !bindings::blk_crypto_config_supported_natively(bdev, config) {
-                    (*iocb).ki_flags &= !crate::fs::IocbFlags::HIPRI.into_raw();
-                    return false;
-                }
-            }
-        }
-        (*bio).bi_opf |= 1 << bindings::req_flag_bits___REQ_POLLED;
-        // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a bio
-        // (`SLAB_TYPESAFE_BY_RCU`), and reads the field with `READ_ONCE()`.
-        Atomic::from_ptr(&raw mut (*iocb).private).store(bio.cast(), Relaxed);
-    }
-    true
 }
 
 /// Submits a bio, encrypted in software if it has to be (`blk_crypto_submit_bio()`).

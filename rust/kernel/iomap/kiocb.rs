@@ -74,10 +74,7 @@ use super::{
 };
 use crate::{
     bindings,
-    block::bio::{
-        set_polled,
-        Filled, //
-    },
+    block::bio::Filled,
     error::to_result,
     fs::{
         IocbFlags,
@@ -101,7 +98,8 @@ use core::{
 /// # Invariants
 ///
 /// The kiocb and its file are valid until `ki_complete()` was called or, for a request that is not
-/// queued, until the caller of the request got its result. Nobody else writes to it until then.
+/// queued, until the caller of the request got its result. Nobody else writes to it until then, but
+/// the end of a bio to `private`, which is only accessed atomically.
 #[doc(alias = "kiocb")]
 pub struct Iocb(Kiocb<'static, ()>);
 
@@ -132,8 +130,22 @@ impl Iocb {
         if !self.flags().has(IocbFlags::HIPRI) || self.is_sync() {
             return false;
         }
-        // SAFETY: The bio is valid and not submitted yet. The rest is as above.
-        unsafe { set_polled(bio.as_raw(), self.as_raw()) }
+        let polled = bio.set_polled();
+        if polled {
+            // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a
+            // bio (`SLAB_TYPESAFE_BY_RCU`).
+            self.private().store(bio.as_raw().cast(), Relaxed);
+        } else {
+            self.stop_polling();
+        }
+        polled
+    }
+
+    /// The bio to poll for (`private`).
+    #[inline(always)]
+    fn private(&self) -> &Atomic<*mut c_void> {
+        // SAFETY: The field is valid, and whoever polls reads it with `READ_ONCE()`.
+        unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).private) }
     }
 
     /// Logs, rate limited, that this request and mapped pages of the file collided.
@@ -351,13 +363,6 @@ impl<O> BusyIocb<O> {
         _ = self.private().cmpxchg(bio.cast(), ptr::null_mut(), Relaxed);
     }
 
-    /// The bio to poll for (`private`).
-    #[inline(always)]
-    fn private(&self) -> &Atomic<*mut c_void> {
-        // SAFETY: The field is valid, and whoever polls reads it with `READ_ONCE()`.
-        unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).private) }
-    }
-
     /// Drops the pages of the `written` bytes at the position that were cached while the write was
     /// under way (`kiocb_invalidate_post_direct_write()`).
     ///
@@ -443,9 +448,7 @@ impl DoneIocb {
     /// stable, also if the inode no longer wants that of all writes.
     pub fn syncs_as(&self, other: &Self) -> bool {
         let same = |flag| self.flags().has(flag) == other.flags().has(flag);
-        self.fields().ki_filp == other.fields().ki_filp
-            && same(IocbFlags::SYNC)
-            && same(IocbFlags::DSYNC)
+        self.shares_file_with(other) && same(IocbFlags::SYNC) && same(IocbFlags::DSYNC)
     }
 
     /// Calls `ki_complete()` with `result`: bytes, or a negative errno.

@@ -51,18 +51,12 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     /// How many pages [`Kiocb::has_cached_pages`] looks for one by one.
     const MAX_LOOKED_AT: i64 = 16;
 
-    /// The fields, as they are now.
-    #[inline(always)]
-    pub(crate) fn fields(&self) -> bindings::kiocb {
-        // SAFETY: The kiocb is valid by the invariants.
-        unsafe { *self.as_raw() }
-    }
-
     /// The flags (`ki_flags`), as they are now: polling may be switched off on the way.
     #[doc(alias = "ki_flags")]
     #[inline]
     pub fn flags(&self) -> IocbFlags {
-        IocbFlags(self.fields().ki_flags)
+        // SAFETY: The kiocb is valid by the invariants.
+        IocbFlags(unsafe { (*self.as_raw()).ki_flags })
     }
 
     /// Whether the caller waits for the result itself (`is_sync_kiocb()`).
@@ -71,7 +65,8 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     #[doc(alias = "is_sync_kiocb")]
     #[inline]
     pub fn is_sync(&self) -> bool {
-        self.fields().ki_complete.is_none()
+        // SAFETY: As above.
+        unsafe { (*self.as_raw()).ki_complete.is_none() }
     }
 
     /// Whether the data must be stable when the write completes (`iocb_is_dsync()`): the kiocb or
@@ -86,7 +81,8 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     /// The I/O priority of the request (`ki_ioprio`).
     #[inline]
     pub(crate) fn ioprio(&self) -> u16 {
-        self.fields().ki_ioprio
+        // SAFETY: As above.
+        unsafe { (*self.as_raw()).ki_ioprio }
     }
 
     /// The inode of the file (`file_inode()`).
@@ -95,6 +91,24 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     pub fn inode(&self) -> &Inode {
         // SAFETY: The open file of a valid kiocb pins its inode.
         unsafe { Inode::from_raw((*(*self.as_raw()).ki_filp).f_inode) }
+    }
+
+    /// Whether both are of one open file (`ki_filp`).
+    #[inline]
+    pub(crate) fn shares_file_with(&self, other: &Self) -> bool {
+        // SAFETY: As above, of both.
+        unsafe { (*self.as_raw()).ki_filp == (*other.as_raw()).ki_filp }
+    }
+
+    /// The number of pages in the page cache of the file (`nrpages`), and its flags.
+    #[inline(always)]
+    fn page_cache(&self) -> (&Atomic<c_ulong>, &Atomic<c_ulong>) {
+        // SAFETY: The file is open, so its mapping is valid; both are machine words.
+        unsafe {
+            let mapping = (*(*self.as_raw()).ki_filp).f_mapping;
+            let (pages, flags) = (&raw mut (*mapping).nrpages, &raw mut (*mapping).flags);
+            (Atomic::from_ptr(pages), Atomic::from_ptr(flags))
+        }
     }
 
     /// Whether the page cache has a page of the next `len` bytes (`filemap_range_has_page()`).
@@ -114,11 +128,7 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     #[doc(alias = "nrpages")]
     #[inline(always)]
     pub fn has_any_cached_page(&self) -> bool {
-        // SAFETY: The file is open, so its mapping is valid; the count is a machine word.
-        unsafe {
-            let pages = &raw mut (*(*(*self.as_raw()).ki_filp).f_mapping).nrpages;
-            Atomic::from_ptr(pages).load(Relaxed) != 0
-        }
+        self.page_cache().0.load(Relaxed) != 0
     }
 
     /// As [`Kiocb::has_cached_pages`], of a file with cached pages.
@@ -140,12 +150,7 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     fn has_writeback_error(&self) -> bool {
         const ERRORS: c_ulong =
             1 << bindings::mapping_flags_AS_EIO | 1 << bindings::mapping_flags_AS_ENOSPC;
-        // SAFETY: The file is open, so its mapping is valid; the flags are a machine word.
-        let flags = unsafe {
-            let mapping = (*(*self.as_raw()).ki_filp).f_mapping;
-            Atomic::from_ptr(&raw mut (*mapping).flags).load(Relaxed)
-        };
-        flags & ERRORS != 0
+        self.page_cache().1.load(Relaxed) & ERRORS != 0
     }
 
     /// Writes back dirty pages of the next `len` bytes and waits for them
