@@ -166,10 +166,9 @@ impl Iter<'_> {
         const WORDS: usize = size_of::<bindings::iomap>() / size_of::<usize>();
         const { assert!(size_of::<bindings::iomap>() == WORDS * size_of::<usize>()) };
         let iter = self.as_raw();
-        // SAFETY: The memory is ours, and the position was written when the iterator was made. All
-        // of a mapping are plain numbers and pointers, and it is borrowed only until here.
+        // SAFETY: The memory is ours, and nobody uses the mapping, which is lent only until here. All
+        // of it are plain numbers and pointers.
         unsafe {
-            (&raw mut (*iter).iter_start_pos).write((*iter).pos);
             for map in [&raw mut (*iter).iomap, &raw mut (*iter).srcmap] {
                 let words = map.cast::<[usize; WORDS]>();
                 let mut i = 0;
@@ -215,10 +214,12 @@ impl Iter<'_> {
         } else {
             0
         };
-        // SAFETY: The memory is ours. Each field is written, those of the mapping below.
+        this.reset_mapping();
+        // SAFETY: The memory is ours, and each other field is written.
         unsafe {
             (&raw mut (*iter).inode).write(ops.inode().as_raw());
             (&raw mut (*iter).pos).write(ops.pos());
+            (&raw mut (*iter).iter_start_pos).write(ops.pos());
             // CAST: Widening.
             (&raw mut (*iter).len).write(ops.len as u64);
             (&raw mut (*iter).flags).write(flags.into_raw() | direction);
@@ -226,7 +227,6 @@ impl Iter<'_> {
             (&raw mut (*iter).status).write(0);
             (&raw mut (*iter).fbatch).write(ptr::null_mut());
         }
-        this.reset_mapping();
         // INVARIANT: This is what `iomap_iter()` starts from.
         let result = walk(&mut this);
         if cfg!(CONFIG_DEBUG_VFS) && this.has_to_end() {
@@ -385,6 +385,7 @@ impl Iter<'_> {
         let has_moved = iter.pos != iter.iter_start_pos && iter.len > 0;
         if self.asked == Asked::Directly && has_moved && status.is_ok() {
             self.reset_mapping();
+            self.fields_mut().iter_start_pos = self.pos();
             if let Some(ret) = self.begin_directly(ctx) {
                 return ret;
             }

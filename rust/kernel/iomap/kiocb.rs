@@ -127,9 +127,13 @@ impl Iocb {
     #[inline(always)]
     pub(super) fn poll_for(&self, bio: &mut Filled) -> bool {
         // The caller of a synchronous request sleeps, so it cannot poll.
-        if !self.flags().has(IocbFlags::HIPRI) || self.is_sync() {
-            return false;
-        }
+        self.flags().has(IocbFlags::HIPRI) && !self.is_sync() && self.set_polled(bio)
+    }
+
+    /// As [`Iocb::poll_for`], of a caller that wants to.
+    #[cold]
+    #[inline(always)]
+    fn set_polled(&self, bio: &mut Filled) -> bool {
         let polled = bio.set_polled();
         if polled {
             // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a
