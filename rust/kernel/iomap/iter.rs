@@ -166,8 +166,8 @@ impl Iter<'_> {
         const WORDS: usize = size_of::<bindings::iomap>() / size_of::<usize>();
         const { assert!(size_of::<bindings::iomap>() == WORDS * size_of::<usize>()) };
         let iter = self.as_raw();
-        // SAFETY: The memory is ours, and nobody uses the mapping, which is lent only until here. All
-        // of it are plain numbers and pointers.
+        // SAFETY: The memory is ours, and nobody uses the mapping, which is lent until here at most.
+        // All of it are plain numbers and pointers.
         unsafe {
             for map in [&raw mut (*iter).iomap, &raw mut (*iter).srcmap] {
                 let words = map.cast::<[usize; WORDS]>();
@@ -293,8 +293,8 @@ impl Iter<'_> {
         is_there(self.begin_by_iter(ctx))
     }
 
-    /// As [`Iter::begin`], once, for a request of a single bio, which fails with `EAGAIN` if it must
-    /// not block and would have to wait later on. Returns false if it has to wait instead.
+    /// As [`Iter::begin`], once, for a request of a single bio, which fails with `EAGAIN` if it
+    /// must not block and would have to wait later on. Returns false if it has to wait instead.
     ///
     /// So has a write for which the file system may have done something that stays, such as to put
     /// blocks into the file that hold old data of the device. One that names its `iomap_begin` and
