@@ -153,7 +153,7 @@ def main() -> None:
     doc = document(args, "count.json")
     entries = in_order(doc["rows"])
     shown = report.picture(
-        args.out / "count.svg", "Instructions that Rust adds to the raw device, relative to C, for every row", entries,
+        args.out / "count.png", "Instructions that Rust adds to the raw device, relative to C, for every row", entries,
         lambda e: (e["ratio"], e["ratio"], e["ratio"], True),
         f"x86_64 in QEMU {doc['qemu']}, Linux {doc['runs'][0]['kernel']['release']}, {doc['date'][:10]}",
         "Direct I/O in Rust against C: instructions added to the raw device",

@@ -63,7 +63,7 @@ def main() -> None:
         sys.exit(f"error: {results} holds no run of 'make bench': {error!r}")
     example = PROJECT / "tools/testing/iomap/bench/example"
     shutil.copy(results / "report.md", example / "count.md")
-    shutil.copy(results / "count.svg", example / "count.svg")
+    shutil.copy(results / "count.png", example / "count.png")
     readme = PROJECT / "README.md"
     before, rest = readme.read_text().split(BEGIN)
     readme.write_text(before + BEGIN + text + END + rest.split(END)[1])

@@ -179,7 +179,7 @@ class Report(unittest.TestCase):
         """What is written and what is printed."""
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as printed:
             args = argparse.Namespace(out=Path(folder), date="2026-01-01T00:00:00Z", commit="", dirty=False)
-            with mock.patch.object(report, "picture", return_value=["![a picture](bench.svg)"]):
+            with mock.patch.object(report, "picture", return_value=["![a picture](bench.png)"]):
                 report.write(run_of(bench_rows.select(**rows, machine="device")[0]), args, Path("/nowhere"))
             return (Path(folder) / "report.md").read_text(), printed.getvalue()
 
@@ -191,8 +191,8 @@ class Report(unittest.TestCase):
             self.assertNotIn("registered", text)
         self.assertRegex(written, r"\| random read \| io_uring 4k \| [^|]* \| [^|]* \| 1\.0\d\d \|")
         self.assertRegex(printed, r"random read +io_uring 4k .* 1\.0\d\d ")
-        self.assertIn("](bench.svg)", written)
-        self.assertNotIn("](bench.svg)", printed)
+        self.assertIn("](bench.png)", written)
+        self.assertNotIn("](bench.png)", printed)
 
     def test_raw_only(self) -> None:
         self.assertIn("## block device", self.report(fs="raw", bs="4k")[1])
