@@ -569,12 +569,15 @@ impl Place {
     /// The current mapping, until the iterator moves on.
     #[inline(always)]
     pub fn mapping(&self) -> Mapping<'_> {
-        match u32::from(self.fields().iomap.type_) {
+        let map = &self.fields().iomap;
+        match u32::from(map.type_) {
             bindings::IOMAP_MAPPED => self.extent().map_or(Mapping::Unknown, Mapping::Mapped),
+            bindings::IOMAP_UNWRITTEN if !map.bdev.is_null() => {
+                self.extent().map_or(Mapping::Unknown, Mapping::Unwritten)
+            }
             _ if self.covered() == 0 => Mapping::Unknown,
-            // Without a device it still reads as zeroes.
-            bindings::IOMAP_UNWRITTEN => self.extent().map_or(Mapping::Hole, Mapping::Unwritten),
-            bindings::IOMAP_HOLE => Mapping::Hole,
+            // Without a device, unwritten blocks read as zeroes all the same.
+            bindings::IOMAP_HOLE | bindings::IOMAP_UNWRITTEN => Mapping::Hole,
             bindings::IOMAP_DELALLOC => Mapping::Delalloc,
             bindings::IOMAP_INLINE => Mapping::Inline(Inline { place: self }),
             _ => Mapping::Unknown,
