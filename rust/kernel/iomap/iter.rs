@@ -571,10 +571,10 @@ impl Place {
     pub fn mapping(&self) -> Mapping<'_> {
         let map = &self.fields().iomap;
         match u32::from(map.type_) {
-            bindings::IOMAP_MAPPED => self.extent().map_or(Mapping::Unknown, Mapping::Mapped),
             bindings::IOMAP_UNWRITTEN if !map.bdev.is_null() => {
                 self.extent().map_or(Mapping::Unknown, Mapping::Unwritten)
             }
+            bindings::IOMAP_MAPPED => self.extent().map_or(Mapping::Unknown, Mapping::Mapped),
             _ if self.covered() == 0 => Mapping::Unknown,
             // Without a device, unwritten blocks read as zeroes all the same.
             bindings::IOMAP_HOLE | bindings::IOMAP_UNWRITTEN => Mapping::Hole,
