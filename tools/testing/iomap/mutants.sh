@@ -44,6 +44,9 @@ lock mutants
 work=$CACHE/$IOMAP_OVERLAY run=$CACHE/run/mutants
 trap stop INT TERM HUP
 
+# An edit is of one function: rustc need not look at the rest of the kernel crate again.
+incremental=RUSTFLAGS_kernel.o=-Cincremental=/cache/build/um-kunit/incremental
+
 mutants()
 {
 	in_root env -C "/cache/$IOMAP_OVERLAY" python3 -B mutants/mutants.py "$@" </dev/null
@@ -105,7 +108,7 @@ build_kernel()
 {
 	verdict='' log=$BUILD/um-kunit/build.log
 	progress "$1: building"
-	"$IOMAP_DIR/build.sh" um-kunit >"$work/build" 2>&1 </dev/null &
+	"$IOMAP_DIR/build.sh" um-kunit "$incremental" >"$work/build" 2>&1 </dev/null &
 	# As wait_child, beside the kernel that runs.
 	children=("$!" ${booting:+"$booting"})
 	wait "$!" ||
@@ -140,7 +143,7 @@ try_host()
 
 say "${#names[@]} mutants${seconds:+, drawn by SEED=$seed}; first the code without any"
 if [[ " ${names[*]}" == *" kernel "* || " ${names[*]}" == *" cuts "* ]]; then
-	"$IOMAP_DIR/build.sh" um-kunit </dev/null & wait_child || die "the kernel does not build as it is"
+	"$IOMAP_DIR/build.sh" um-kunit "$incremental" </dev/null & wait_child || die "the kernel does not build as it is"
 	began=$SECONDS
 	boot baseline >"$work/cases" 2>"$work/baseline" || die "$(cat "$work/baseline"); its console is $run/console.log"
 	cp "$run/console.log" "$work/baseline.log"
