@@ -21,8 +21,8 @@
 //!
 //! Process context is a work queue, or the worker that ends the last bio as a part of an ioend. If
 //! the submitter completes a request itself, because it waited or because all bios had ended by
-//! then, the request keeps its variant: the submitter is in process context already. It is also
-//! where a bounced read is completed whose bio ends in an interrupt, if the copy takes long.
+//! then, the request keeps its variant: the submitter is in process context already. There a
+//! bounced read is completed as well whose bio ends in an interrupt, if the copy takes long.
 
 #![forbid(unsafe_code)]
 
@@ -83,7 +83,7 @@ pub(crate) struct Plan {
 
 /// How a request completes.
 pub(crate) enum Kind {
-    /// A read of one bio, which was given away with it. The file system is not told.
+    /// A read of one bio, of which the file system is not told.
     SimpleRead,
     /// From or to the caller's memory itself, without completion work.
     Direct,

@@ -11,9 +11,9 @@
 //!
 //! `struct iomap_iter` holds both the position in the range and the current mapping. Only an
 //! [`Iter`] moves on. Everybody may look at the [`Place`] where it is, and at the [`Mapping`]
-//! there, which is borrowed until then, so that a mapping that is over cannot be used. What bios
-//! transfer is a [`Span`]: checked against the mapping and the device, so that a bio for it cannot
-//! reach other blocks.
+//! there, which is borrowed until it moves on, so that a mapping that is over cannot be used. What
+//! bios transfer is a [`Span`]: checked against the mapping and the device, so that a bio for it
+//! cannot reach other blocks.
 //!
 //! # Calls of the file system
 //!
@@ -80,13 +80,13 @@ pub enum Mapping<'m> {
     #[doc(alias = "IOMAP_INLINE")]
     Inline(Inline<'m>),
     /// A type that this code does not know, data on no device, or a mapping of another position.
-    /// Nothing can be done with it. So also if there is no mapping.
+    /// Nothing can be done with it. Also stands for no mapping.
     Unknown,
 }
 
 /// A position in a range of a file, with the mapping found there (`struct iomap_iter`).
 ///
-/// A file system's `submit_io` callback gets one from C; otherwise an [`Iter`] dereferences to it.
+/// A simple read gets one from C; otherwise an [`Iter`] dereferences to it.
 ///
 /// # Invariants
 ///
@@ -296,9 +296,9 @@ impl Iter<'_> {
     /// As [`Iter::begin`], once, for a request of a single bio, which fails with `EAGAIN` if it
     /// must not block and would have to wait later on. Returns false if it has to wait instead.
     ///
-    /// So has a write for which the file system may have done something that stays, such as to put
-    /// blocks into the file that hold old data of the device. One that names its `iomap_begin` and
-    /// no `iomap_end` has not.
+    /// A write has to wait as well if the file system may have done something that stays, such as
+    /// to put blocks into the file that hold old data of the device. A file system that names its
+    /// `iomap_begin` and no `iomap_end` has done nothing.
     #[doc(alias = "IOMAP_NOWAIT")]
     #[inline(always)]
     pub fn begin_single(&mut self, ctx: MaySleep) -> Result<bool> {

@@ -14,8 +14,8 @@
 //!  Queued -------- answer() -----+
 //! ```
 //!
-//! Each is consumed by the step to the next. So the file system is told at most once, or once more
-//! if it has failed to hear of several together, and not at all of a request that is refused, then
+//! Each is consumed by the step to the next. So the file system is told at most once (once more if
+//! it has failed to hear of several together), and not at all of a request that is refused. Then
 //! `inode_dio_end()` is called once, and then the result is either returned or passed to
 //! `ki_complete()`, after which nothing of the kiocb is used. A submission that has handed its
 //! request over has only a [`Queued`], from which it can only return `-EIOCBQUEUED`.

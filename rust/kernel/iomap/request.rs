@@ -5,7 +5,7 @@
 //! A request lives in front of its only bio, or in memory of its own if it may have several
 //! ([`super::bio_set`] makes the first, this module the second). Both hold a kiocb and a
 //! description of the request. Once all bios have ended the request is a [`Unique`], wherever its
-//! memory is.
+//! memory is; of a simple read that went well only the kiocb and the size are left.
 //!
 //! # Requests of several bios
 //!
@@ -123,10 +123,10 @@ use core::{
 /// The description of a request, and what is done when its bios have ended.
 ///
 /// For each request that was left to its bios the kernel calls exactly one of [`Operations::done`]
-/// and [`Operations::done_at_ioend`], unless its data still has to be copied, which a worker does
-/// at once. They own the request and have to complete it, or to leave that to a worker
-/// ([`Unique::punt`]). A submission that waits, or that leaves a request whose bios have all ended,
-/// completes it itself; none is called then.
+/// and [`Operations::done_at_ioend`], unless it is a bounced read whose data still has to be
+/// copied: that is punted without either. They own the request and have to complete it, or to leave
+/// that to a worker ([`Unique::punt`]). A submission that waits, or that leaves a request whose
+/// bios have all ended, completes it itself; neither is called then.
 pub trait Operations: Sized + Send + 'static {
     /// The cache that the memory of such requests comes from.
     fn cache() -> &'static Cache<Self>;
@@ -229,7 +229,7 @@ pub(super) struct Head<T: Operations> {
     mark: MaybeUninit<usize>,
     /// The next one for the same worker. Initialised when the request is punted, which few are.
     pub(super) next: MaybeUninit<*mut Self>,
-    /// As above.
+    /// The work item. Initialised when that is queued.
     pub(super) work: Opaque<bindings::work_struct>,
     /// Where this is. Written when nothing but a pointer at the request is kept, and where a
     /// bounced bio ends.

@@ -320,8 +320,7 @@ impl<'a> IovIter<'a> {
 
     /// The number of segments that a bio needs to bounce this memory (`bio_iov_bounce_nr_vecs()`).
     ///
-    /// A read needs one more, for the bounce buffer itself, which comes before the pages it is
-    /// copied to.
+    /// A read needs one more, for the bounce buffer itself.
     #[inline]
     pub(crate) fn bounce_vecs(&mut self) -> u16 {
         if self.is_source() {

@@ -48,7 +48,7 @@ flag_word! {
 
 /// Methods without a [`MaySleep`] argument work in any context.
 impl<T: ForeignOwnable> Kiocb<'_, T> {
-    /// How many pages [`Kiocb::has_cached_pages`] looks for one by one.
+    /// The most pages of a range that [`Kiocb::has_cached_pages`] looks at.
     const MAX_LOOKED_AT: i64 = 16;
 
     /// The flags (`ki_flags`), as they are now: polling may be switched off on the way.
