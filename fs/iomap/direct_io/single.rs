@@ -135,7 +135,7 @@ pub(super) fn start<'m, const BOUNCED: bool>(
         ..*dio
     };
     dio.set_through(&plan);
-    let flight = plugged(|| bio.start(dio, ctx));
+    let flight = plugged(ctx, || bio.start(dio, ctx));
     if polled {
         // The caller polls for this bio only.
         flight.iocb().stop_polling();

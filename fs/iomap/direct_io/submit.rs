@@ -314,7 +314,7 @@ fn answer_failed<'m>(
     if again && answer.is(EAGAIN) {
         memory.rewind(mark, 0);
         if write {
-            account_cancelled_write(mark.left());
+            account_cancelled_write(mark.left(), ctx);
         }
     }
     answer
@@ -398,7 +398,7 @@ fn submit(
     ctx: MaySleep,
 ) -> Result<Unique<Dio>, Queued> {
     let begin = bios.memory().mark();
-    let walked = plugged(|| mapping::walk(&mut bios, iter, ctx));
+    let walked = plugged(ctx, || mapping::walk(&mut bios, iter, ctx));
     if let Some(used) = has_passed_end(bios.dio(), bios.iocb(), iter.pos()) {
         bios.rewind(begin, used);
     }

@@ -6,6 +6,7 @@
 
 use crate::{
     bindings,
+    task::MaySleep,
     types::Opaque, //
 };
 
@@ -22,14 +23,16 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use kernel::block::plug::plugged;
+/// use kernel::{block::plug::plugged, task::MaySleep};
 ///
-/// // What `section` returns comes back.
-/// assert_eq!(plugged(|| 42), 42);
+/// fn answer(ctx: MaySleep) -> u32 {
+///     // What `section` returns comes back.
+///     plugged(ctx, || 42)
+/// }
 /// ```
 #[doc(alias("blk_plug", "blk_start_plug", "blk_finish_plug"))]
 #[inline]
-pub fn plugged<R>(section: impl FnOnce() -> R) -> R {
+pub fn plugged<R>(_ctx: MaySleep, section: impl FnOnce() -> R) -> R {
     let plug = Opaque::<bindings::blk_plug>::uninit();
 
     // SAFETY: `plug` is valid for writes and stays in place until `blk_finish_plug()` below; the

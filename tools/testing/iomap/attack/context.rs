@@ -2,7 +2,10 @@
 //! What may sleep has proof that it may.
 
 use kernel::{
-    block::bio::OpFlags,
+    block::{
+        bio::OpFlags,
+        plug::plugged, //
+    },
     iomap::{
         bio::{
             Exported,
@@ -60,6 +63,11 @@ pub fn proof<O>(iocb: &mut BusyIocb<O>) {
 /// Dropping cached pages may wait for writeback.
 pub fn drop_pages<O>(iocb: &BusyIocb<O>) {
     iocb.invalidate_written(1); //~ E0061 argument
+}
+
+/// A plug belongs to the current task, and passes bios to the driver.
+pub fn plug() {
+    plugged(|| ()); //~ E0061 argument
 }
 
 /// A flush waits for the device.
