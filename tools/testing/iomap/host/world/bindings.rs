@@ -267,6 +267,9 @@ functions! {
     }
     any fn inode_dio_end(inode: *mut inode) {
         step("inode_dio_end", inode, 0);
+        if !facts(|f| f.counts) {
+            turn_to_next();
+        }
         (*inode).i_dio_count -= 1;
         assert!(by() != "worker" || ends() <= 32, "a worker has too many requests");
         facts(|f| f.counts = false);

@@ -67,6 +67,8 @@ struct Context {
     name: &'static str,
     /// The request that it does something for.
     request: usize,
+    /// Those that it ends afterwards, of which it does not say which one is next.
+    others: Vec<usize>,
     /// What it works for, if it is a worker.
     worker_of: Option<usize>,
     /// Where its work item is, if it is a worker.
@@ -199,6 +201,16 @@ pub(crate) fn request() -> usize {
 /// The current thread does something for another request.
 pub(crate) fn turn_to(request: usize) {
     context(|c| c.request = request);
+}
+
+/// The current thread ends these requests after the one that it does something for.
+pub(crate) fn others_follow(requests: &[usize]) {
+    context(|c| c.others = requests.iter().rev().copied().collect());
+}
+
+/// The current thread ends the next of them.
+pub(crate) fn turn_to_next() {
+    context(|c| c.request = c.others.pop().unwrap_or(c.request));
 }
 
 /// What the current thread works for from now on, if it is a worker. Returns what it was before.

@@ -369,6 +369,9 @@ functions! {
             assert!(!case(|c| c.extends), "the file grows before all of it is converted");
             assert_eq!(flags & IOMAP_DIO_COW, 0, "blocks may be remapped twice");
         }
+        if says == 0 {
+            others_follow(&run[1..]);
+        }
         for &n in run.iter().filter(|_| run.len() == 1 || says == 0) {
             let before = world(|w| w.requests[n].1.told.replace((error, flags, says)));
             assert!(before.is_none(), "->end_io() is called twice");
@@ -380,6 +383,12 @@ functions! {
             world(|w| run.iter().all(|&n| w.requests[n].1.counts)) => "->end_io() after inode_dio_end()";
         }
         says
+    }
+    /// In place of no `->end_io`: says which requests a worker that has several ends now.
+    any fn says_whose(iocb: *mut kiocb, size: isize, error: c_int, _: c_uint) -> c_int {
+        step("end", iocb, size as usize);
+        others_follow(&run_of(size as usize)[1..]);
+        error
     }
     any fn submit_io(_: *const iomap_iter, bio: *mut bio, _: i64) {
         match case(|c| c.part) {
@@ -469,6 +478,7 @@ unsafe fn open(sb: *mut Super, users: u32) -> *mut kiocb {
     (it.inode.i_sb, it.inode.i_blkbits) = (&raw mut (*sb).sb, 12);
     (it.bdev.bd_queue, it.queue.limits.logical_block_size) = (&raw mut it.queue, 512);
     it.set.front_pad = offset_of!(iomap_ioend, io_bio) as u32;
+    let others = world(|w| w.requests.len() > 1);
     case(|c| {
         it.inode.i_size = if c.extends { START as i64 } else { 1 << 30 };
         let limits = &mut it.queue.limits;
@@ -486,7 +496,11 @@ unsafe fn open(sb: *mut Super, users: u32) -> *mut kiocb {
         } else {
             null()
         };
-        it.dops.end_io = c.has_end_io.then_some(end_io);
+        it.dops.end_io = if c.has_end_io {
+            Some(end_io)
+        } else {
+            others.then_some(says_whose)
+        };
         it.dops.flags = IOMAP_DIO_MERGE_END_IO;
         if c.inline {
             it.dops.flags |= IOMAP_DIO_INLINE_UNBOUNCE;
