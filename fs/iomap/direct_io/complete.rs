@@ -144,7 +144,6 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
         batch.end_io_together(&mut request, end_io_of_a_write, ctx);
         let result = request.result();
         let (iocb, dio) = request.into_parts();
-        iocb.clear_polled_bio();
         let ended = end(iocb, &dio, result, By::Worker(ctx), || end_io_flags(&dio));
         batch.free(dio);
         let place = if ended.owes_flush() {
@@ -235,9 +234,7 @@ pub(crate) fn answer<const BOUNCED: bool>(mut request: Unique<Dio>, ctx: MaySlee
 
 /// As [`answer`], for requests that are rare.
 #[inline(always)]
-pub(crate) fn answer_rare(mut request: Unique<Dio>, ctx: MaySleep) -> Answer {
-    // Its caller may go on with the kiocb after a short result, and somebody may poll for that.
-    request.parts().0.clear_polled_bio();
+pub(crate) fn answer_rare(request: Unique<Dio>, ctx: MaySleep) -> Answer {
     let (iocb, ret) = complete_rare(request, By::Submitter(ctx));
     iocb.answer(ret)
 }
@@ -282,10 +279,6 @@ fn complete_rare(request: Unique<Dio>, by: By) -> (DoneIocb, isize) {
 fn complete_request(request: Unique<Dio>, result: Result, by: By) -> (DoneIocb, isize) {
     let ctx = by.ctx();
     let (iocb, dio) = request.into_parts();
-    if !matches!(by, By::Submitter(_)) {
-        // Before `dio` frees the bio that it is in front of.
-        iocb.clear_polled_bio();
-    }
     let ended = end(iocb, &dio, result, by, || end_io_flags(&dio));
     ended.flush_and_complete(ctx)
 }

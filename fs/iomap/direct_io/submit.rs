@@ -281,8 +281,6 @@ fn decide_and_submit<const BOUNCED: bool>(
     };
     let (iocb, dio) = ended.parts();
     if let Some(used) = has_passed_end(dio, iocb, end) {
-        // The caller may go on with the kiocb, and somebody may poll for that.
-        iocb.clear_polled_bio();
         memory.rewind(mark, 0);
         memory.advance(used);
     } else if memory.len() == mark.left() {

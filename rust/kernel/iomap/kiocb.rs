@@ -357,7 +357,7 @@ impl<O> BusyIocb<O> {
     /// A poller that has read the pointer before holds the RCU read lock, and the memory stays a
     /// bio for so long.
     #[inline]
-    pub fn clear_polled_bio(&self) {
+    pub(super) fn clear_polled_bio(&self) {
         self.private().store(ptr::null_mut(), Relaxed);
     }
 

@@ -701,7 +701,8 @@ impl<T: Operations> BioRef<T> {
 ///
 /// # Invariants
 ///
-/// `head` is the memory of a request with this `home`, and initialised. Nobody else refers to it.
+/// `head` is the memory of a request with this `home`, and initialised. Nobody else refers to it;
+/// the kiocb does not, whose poller would find a freed bio.
 #[must_use = "a dropped request is never completed"]
 pub struct Unique<T: Operations> {
     head: *mut Head<T>,
@@ -724,7 +725,7 @@ impl<T: Operations> Unique<T> {
         }
     }
 
-    /// The request in front of its only bio.
+    /// The request in front of its only bio, which nobody polls for any more.
     ///
     /// # Safety
     ///
@@ -733,12 +734,14 @@ impl<T: Operations> Unique<T> {
     /// initialised.
     #[inline(always)]
     pub(super) unsafe fn in_front_of(bio: *mut bindings::bio, home: Home) -> Self {
-        // INVARIANT: Required of the caller.
-        Self {
+        // INVARIANT: Required of the caller. The kiocb lets go of the bio below.
+        let request = Self {
             head: FrontPad::<T>::of(bio).cast(),
             home,
             armed: Armed::new(),
-        }
+        };
+        request.iocb().clear_polled_bio();
+        request
     }
 
     /// The first error of the request, if there was one (`bi_status`, if it has a single bio).
