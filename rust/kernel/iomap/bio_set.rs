@@ -30,7 +30,10 @@ use super::{
         AtEnd,
         Handshake, //
     },
-    iter::Whole,
+    iter::{
+        Place,
+        Whole, //
+    },
     kiocb::{
         Armed,
         BusyIocb,
@@ -182,14 +185,14 @@ impl<T: Operations> BioSet<T> {
     /// the mapping.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
-    pub fn fill<O, const SIMPLE: bool, const BOUNCED: bool>(
+    pub fn fill<'m, O, const SIMPLE: bool, const BOUNCED: bool>(
         &'static self,
         iocb: BusyIocb<O>,
-        span: &Whole<'_>,
+        span: &Whole<'m>,
         memory: &mut IovIter<'_>,
         flags: OpFlags,
         ctx: MaySleep,
-    ) -> Result<Unsubmitted<T, O, BOUNCED>, (BusyIocb<O>, Error)> {
+    ) -> Result<Unsubmitted<'m, T, O, BOUNCED>, (BusyIocb<O>, Error)> {
         let place = span.place;
         let write = memory.is_source();
         if write != (!SIMPLE && place.is_write()) || !ptr::eq(iocb.inode(), place.inode()) {
@@ -278,14 +281,15 @@ impl<T: Operations> BioSet<T> {
 /// The bio is from a `BioSet<T>`, has bounce buffers if `BOUNCED`, and what becomes of its pages is
 /// written in front of it.
 #[must_use]
-pub struct Unsubmitted<T: Operations, O, const BOUNCED: bool = false> {
+pub struct Unsubmitted<'m, T: Operations, O, const BOUNCED: bool = false> {
     bio: Filled,
     /// Goes to the front pad on submission.
     iocb: BusyIocb<O>,
-    _kind: PhantomData<T>,
+    /// The blocks are those of a mapping.
+    _kind: PhantomData<(&'m Place, T)>,
 }
 
-impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<T, O, BOUNCED> {
+impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<'_, T, O, BOUNCED> {
     /// The kiocb of the request.
     #[inline]
     pub fn iocb(&self) -> &BusyIocb<O> {
@@ -330,7 +334,7 @@ impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<T, O, BOUNCED> {
     }
 }
 
-impl<T: Operations> Unsubmitted<T, ()> {
+impl<T: Operations> Unsubmitted<'_, T, ()> {
     /// Submits the bio and gives the request away. [`GivenAway::went_well`] or, after an error,
     /// [`CompleteWork::complete_work`] goes on with it, perhaps before this returns.
     ///
@@ -377,7 +381,7 @@ impl<T: Operations> Unsubmitted<T, ()> {
     }
 }
 
-impl<T: CompleteWork, const BOUNCED: bool> Unsubmitted<T, DioOps, BOUNCED> {
+impl<T: CompleteWork, const BOUNCED: bool> Unsubmitted<'_, T, DioOps, BOUNCED> {
     /// Submits the bio of a request that is not over before the submission has left it.
     ///
     /// The submission can still look at the kiocb, whichever comes first.

@@ -14,13 +14,18 @@ use kernel::{
             BioSet,
             Unsubmitted, //
         },
-        iter::Span,
+        iter::{
+            Iter,
+            Mapping,
+            Span, //
+        },
         kiocb::BusyIocb,
         ops::DioOps,
         request::{
             Operations,
             Submitter, //
         },
+        worker::CompleteWork, //
     },
     iov::IovIter,
     task::MaySleep, //
@@ -78,7 +83,7 @@ pub fn outlive<T: Exported>(
     bios.submit_next()
 }
 
-/// Nor be transferred to memory of another request.
+/// Other code cannot exchange its memory.
 pub fn memory<'d, T: Operations>(request: &mut Submitter<'d, T>, other: IovIter<'d>) {
     request.memory = other; //~ E0616 memory
 }
@@ -105,6 +110,23 @@ pub fn all<T: Operations>(
 ) {
     let flags = OpFlags::SYNC;
     let _ = set.fill::<_, false, false>(iocb, span, memory, flags, ctx); //~ E0308 mismatched
+}
+
+/// A bio is submitted before its mapping is over.
+pub fn late<T: CompleteWork>(
+    set: &'static BioSet<T>,
+    iocb: BusyIocb<DioOps>,
+    (iter, memory): (&mut Iter<'_>, &mut IovIter<'_>),
+    dio: T,
+    ctx: MaySleep,
+) {
+    if let Mapping::Mapped(extent) = iter.mapping() {
+        let (all, flags) = (extent.whole(false).unwrap(), OpFlags::SYNC);
+        if let Ok(bio) = set.fill::<_, false, false>(iocb, &all, memory, flags, ctx) {
+            let _over = iter.next(Ok(()), ctx); //~ E0502 iter
+            let _flight = bio.start(dio, ctx);
+        }
+    }
 }
 
 /// Other code cannot choose the sector.
