@@ -88,6 +88,8 @@ pub struct Batch<T: Operations> {
     running: *const Head<T>,
     /// What is left of it, if it is over.
     left: Option<Over<T>>,
+    /// A file system has failed to hear of several together.
+    alone: bool,
 }
 
 impl<T: Operations> Batch<T> {
@@ -100,6 +102,7 @@ impl<T: Operations> Batch<T> {
             first,
             running,
             left: None,
+            alone: false,
         }
     }
 
@@ -182,7 +185,7 @@ impl<T: Operations> Batch<T> {
     /// get, or `None` if the request has failed. All need the same flags.
     ///
     /// [`BusyIocb::end_io`] does not tell of them again, unless this fails: then it tells of each
-    /// alone, so that each gets its own error or none.
+    /// of the batch alone, so that each gets its own error or none.
     ///
     /// [`BusyIocb::end_io`]: super::kiocb::BusyIocb::end_io
     #[doc(alias = "IOMAP_DIO_MERGE_END_IO")]
@@ -196,7 +199,7 @@ impl<T: Operations> Batch<T> {
             let ops = request.iocb().ops_to_merge()?;
             describe(request).map(|(size, flags)| (size, (ops, flags)))
         };
-        let Some((mut size, kind)) = describe(first) else {
+        let Some((mut size, kind)) = describe(first).filter(|_| !self.alone) else {
             return;
         };
         let mut others: usize = 0;
@@ -215,7 +218,11 @@ impl<T: Operations> Batch<T> {
             // OVERFLOW: A small number.
             (size, others) = (len, others.wrapping_add(1));
         }
-        if others == 0 || first.iocb().end_io_together(size, kind.1) != 0 {
+        if others == 0 {
+            return;
+        }
+        self.alone = first.iocb().end_io_together(size, kind.1) != 0;
+        if self.alone {
             return;
         }
         stats::count(Stat::MergedRuns);

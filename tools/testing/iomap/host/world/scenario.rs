@@ -129,6 +129,8 @@ pub(crate) struct Facts {
     pub(crate) counts: bool,
     /// What `->end_io` was told, and what it said.
     pub(crate) told: Option<(c_int, c_uint, c_int)>,
+    /// It has failed to hear of this and others together.
+    failed_together: bool,
     /// What `ki_complete()` got, and what the call returned.
     completed: Option<isize>,
     answered: Option<isize>,
@@ -368,6 +370,10 @@ functions! {
             assert_eq!(error, 0, "failed requests are merged");
             assert!(!case(|c| c.extends), "the file grows before all of it is converted");
             assert_eq!(flags & IOMAP_DIO_COW, 0, "blocks may be remapped twice");
+            for &n in run.iter().filter(|_| says != 0) {
+                let before = world(|w| std::mem::replace(&mut w.requests[n].1.failed_together, true));
+                assert!(!before, "told together again");
+            }
         }
         if says == 0 {
             others_follow(&run[1..]);
