@@ -79,7 +79,6 @@
 // The compiler names every match that a new variant concerns.
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use core::ptr;
 use kernel::{
     bindings,
     ffi::c_void,
@@ -191,7 +190,8 @@ pub unsafe extern "C" fn iomap_dio_rw(
 ) -> isize {
     // SAFETY: Required of the caller. A request that is returned is completed once.
     unsafe {
-        if !submit::is_counted(CallerFlags::from_raw(dio_flags), DioOps::from_raw(dops)) {
+        let flags = CallerFlags::from_raw(dio_flags);
+        if !submit::is_counted(flags, || DioOps::from_raw(dops).takes_part(flags)) {
             return rw(iocb, iter, ops, dops, dio_flags, private, done_before);
         }
         let dio = __iomap_dio_rw(iocb, iter, ops, dops, dio_flags, private, done_before);
@@ -246,9 +246,7 @@ pub unsafe extern "C" fn __iomap_dio_rw(
     let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
     match submit::rw_dio(call) {
         Ok(request) => request.into_raw(),
-        // NULL for zero, or an errno.
-        // CAST: As `ERR_PTR()` does.
-        Err(answer) => ptr::without_provenance_mut(answer.into_raw() as usize),
+        Err(answer) => answer.into_err_ptr(),
     }
 }
 

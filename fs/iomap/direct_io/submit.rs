@@ -206,11 +206,12 @@ fn begin<R, M>(
 
 /// Whether a request is a counted request in any case.
 ///
-/// A file system with a bio set of its own or `->submit_io` expects bios of an `iomap_dio`. With
-/// `PARTIAL` the memory is often not resident, so a single bio would often be short.
+/// A file system that takes part, with a bio set of its own or `->submit_io`, expects bios of an
+/// `iomap_dio`. With `PARTIAL` the memory is often not resident, so a single bio would often be
+/// short.
 #[inline(always)]
-pub(crate) fn is_counted(flags: CallerFlags, dops: DioOps) -> bool {
-    flags.has(CallerFlags::PARTIAL) || dops.takes_part(flags)
+pub(crate) fn is_counted(flags: CallerFlags, takes_part: impl FnOnce() -> bool) -> bool {
+    flags.has(CallerFlags::PARTIAL) || takes_part()
 }
 
 /// Submits a request, and completes it if it is not in flight (`iomap_dio_rw()`).

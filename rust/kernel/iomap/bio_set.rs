@@ -120,6 +120,7 @@ impl<T: Operations> BioSet<T> {
     #[doc(alias = "front_pad")]
     const FRONT_PAD: usize = {
         assert!(align_of::<FrontPad<T>>() <= bindings::IOMAP_DIO_CACHE_LINE_BYTES);
+        assert!(size_of::<FrontPad<T>>() <= PAGE_SIZE);
         size_of::<FrontPad<T>>().next_multiple_of(bindings::IOMAP_DIO_CACHE_LINE_BYTES)
     };
 
@@ -171,7 +172,8 @@ impl<T: Operations> BioSet<T> {
     /// out what only others need.
     ///
     /// The kiocb belongs to the bio from now on. If this fails, it comes back with the error; the
-    /// memory stays where pinning or copying it has ended. If this succeeds, the memory of an
+    /// memory stays where pinning or copying it has ended, but for a `SIMPLE` one that fails with
+    /// `ENOTBLK`. If this succeeds, the memory of an
     /// asynchronous kiocb, or that of a bounced read, may stay where it was: whoever answers the
     /// request moves it on ([`IovIter::advance`]).
     ///
@@ -182,7 +184,7 @@ impl<T: Operations> BioSet<T> {
     /// without waiting, with `ENOMEM` if there is none for a bounce buffer, with `EFAULT` if the
     /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
     /// needs it, or if the memory is for the other direction, or the kiocb of another file, than
-    /// the mapping.
+    /// the mapping; a `SIMPLE` one may use that of a write.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
     pub fn fill<'m, O, const SIMPLE: bool, const BOUNCED: bool>(
@@ -258,8 +260,11 @@ impl<T: Operations> BioSet<T> {
         bio.set_ioprio(iocb.ioprio());
         // One with a bounce buffer has it all.
         if !BOUNCED && u64::from(bio.size()) != place.remaining() {
-            // SAFETY: The iterator was advanced by so much just now.
-            unsafe { bindings::iov_iter_revert(memory.as_raw(), bio.size() as usize) };
+            // Lent memory has not moved on, and others have a mark.
+            if SIMPLE && (!memory.is_bvec() || iocb.is_sync()) {
+                // SAFETY: The iterator was advanced by so much just now.
+                unsafe { bindings::iov_iter_revert(memory.as_raw(), bio.size() as usize) };
+            }
             return Err((iocb, ENOTBLK));
         }
         if write {

@@ -434,7 +434,8 @@ impl Inline<'_> {
     #[doc(alias = "iomap_inline_data")]
     pub fn copy(&self, memory: &mut IovIter<'_>, _ctx: MaySleep) -> Result<usize> {
         let place = self.place;
-        let (pos, length) = (place.pos(), place.length());
+        // A source that ends before the position says nothing of the length.
+        let (pos, length) = (place.pos(), core::cmp::min(place.length(), place.covered()));
         let bindings::iomap {
             inline_data,
             offset,

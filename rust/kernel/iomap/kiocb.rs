@@ -554,6 +554,23 @@ impl Answer {
         self.armed.defuse();
         self.result
     }
+
+    /// The value to return to C in place of a request: NULL for zero, or an errno (`ERR_PTR()`).
+    ///
+    /// A number of bytes is neither. It becomes `-EIO`, and the kernel warns.
+    #[doc(alias = "ERR_PTR")]
+    #[inline]
+    pub fn into_err_ptr<T>(self) -> *mut T {
+        // CAST: It fits.
+        let result = match self.into_raw() {
+            result if result > 0 || result < -(bindings::MAX_ERRNO as isize) => {
+                Self::misled().into_raw()
+            }
+            result => result,
+        };
+        // CAST: As `ERR_PTR()` does.
+        ptr::without_provenance_mut(result as usize)
+    }
 }
 
 /// Part of what must not be dropped, because it stands for a request that somebody waits for: the

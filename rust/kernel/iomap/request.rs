@@ -90,6 +90,7 @@ use crate::{
         IovIter,
         Mark, //
     },
+    page::PAGE_SIZE,
     prelude::*,
     sync::{
         atomic::{
@@ -169,6 +170,7 @@ impl<T: Operations> Cache<T> {
     /// To be called once, from an initcall: it is never destroyed.
     #[doc(alias = "kmem_cache_create")]
     pub fn init(&'static self, name: &'static CStr) -> Result {
+        const { assert!(size_of::<Counted<T>>() <= PAGE_SIZE) };
         // A request that is looked at from two processors is better not split over three lines.
         let flags = 1 << bindings::_slab_flag_bits__SLAB_HWCACHE_ALIGN;
         let cache = create_cache(
@@ -200,7 +202,7 @@ pub(super) fn create_cache(
     align: usize,
     flags: u32,
 ) -> Result<NonNull<bindings::kmem_cache>> {
-    // CAST: A page at most, and some pages.
+    // CAST: A page at most, and some pages; the callers have checked that.
     let (align, size) = (align as u32, size as u32);
     let mut args = bindings::kmem_cache_args {
         align,

@@ -746,6 +746,11 @@ mod cases {
         assert_eq!(result, EIO.to_errno() as isize);
         assert_eq!(warnings(|| Ok(result = answer(5)?.into_raw()))?, 0);
         assert_eq!(result, 5);
+
+        // A number of bytes is no pointer.
+        let mut request = ptr::null_mut::<()>();
+        assert_eq!(warnings(|| Ok(request = answer(5)?.into_err_ptr()))?, 1);
+        assert_eq!(request, EIO.to_ptr());
         Ok(())
     }
 
