@@ -322,9 +322,14 @@ static bool bounced_in_parts(const struct script *s)
 	       hweight64(s->len >> SECTOR_SHIFT) > DIV_ROUND_UP_ULL(s->len, PAGE_SIZE);
 }
 
+/* Copying back a bounced read may sleep, so file systems end such bios in a worker. */
+static bool may_sleep_at_end(const struct script *s)
+{
+	return s->op != OP_WRITE && s->dio_flags & IOMAP_DIO_BOUNCE && s->submit != SUBMIT_IOEND;
+}
+
 static void generate_answers(struct script *s, struct rnd_state *r)
 {
-	bool bounce = s->dio_flags & IOMAP_DIO_BOUNCE;
 	unsigned int i, n;
 
 	s->next = chance(r, 30);
@@ -370,8 +375,7 @@ static void generate_answers(struct script *s, struct rnd_state *r)
 			step->what = STEP_POLL;
 	}
 
-	/* Copying back a bounced read may sleep, so file systems end such bios in a worker. */
-	if (bounce && s->submit != SUBMIT_IOEND) {
+	if (may_sleep_at_end(s)) {
 		s->at_ctx = PICK(r, CTX_TASK, CTX_WORKER);
 		s->ki_flags &= ~IOCB_HIPRI;
 		for (i = 0; i < n; i++)
@@ -425,7 +429,7 @@ static bool makes_sense(const struct script *s)
 	for (unsigned int i = 0; i < SCRIPT_STEPS; i++)
 		interrupts |= is_interrupt(s->step[i].ctx);
 	if ((s->submit == SUBMIT_IOEND) != (s->set == SET_IOEND) ||
-	    (interrupts && s->dio_flags & IOMAP_DIO_BOUNCE && s->submit != SUBMIT_IOEND) ||
+	    (interrupts && may_sleep_at_end(s)) ||
 	    (s->op == OP_SIMPLE && s->ki_flags & IOCB_NOWAIT && !s->nowait) ||
 	    (s->op != OP_WRITE && s->ki_flags & (IOCB_DSYNC | IOCB_ATOMIC)) ||
 	    (s->mem >= MEM_BVEC && (s->fault || s->absent)) ||

@@ -422,8 +422,9 @@ static void one_step(const struct script_step *step)
 		say("step: poll");
 		say_iocb();
 		say("\n");
-		/* The end of a bounced bio may sleep, but polling is under RCU. */
-		if (w.s->dio_flags & IOMAP_DIO_BOUNCE && w.s->submit != SUBMIT_IOEND)
+		/* The end of a bounced read may sleep, but polling is under RCU. */
+		if (w.s->op != OP_WRITE && w.s->dio_flags & IOMAP_DIO_BOUNCE &&
+		    w.s->submit != SUBMIT_IOEND)
 			break;
 		/* The bio in iocb->private may be freed, but its memory stays a bio. */
 		iocb_bio_iopoll(&w.iocb, NULL, 0);
