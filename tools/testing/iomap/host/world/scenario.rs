@@ -318,7 +318,7 @@ fn run_of(size: usize) -> Vec<usize> {
     let (file, mut end, mut bytes, mut run) = (opened(), case(Case::pos), 0, vec![]);
     while bytes < size || run.is_empty() {
         let next = find(|c, f| f.file == Some(file) && c.pos() == end && f.told.is_none());
-        let next = next.expect("->end_io() is told {size} bytes");
+        let next = next.expect("->end_io() is told of more than there is");
         let more = world(|w| w.requests[next].1.bytes);
         (end, bytes) = (end + more as u64, bytes + more);
         run.push(next);
