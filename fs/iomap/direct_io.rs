@@ -58,7 +58,7 @@
 //!                         Unsubmitted::start()
 //!                       Iter::end()           bi_end_io: end_started()
 //!                       InFlight::leave()
-//!  (Answer)             Queued::answer()      Dio::done()
+//!  (Answer)             -EIOCBQUEUED          Dio::done()
 //!                                               with completion work:
 //!                                               Unique::punt() ---------> Dio::complete_work()
 //!                                             end()                       end()

@@ -172,9 +172,9 @@ pub(crate) fn read(
     bio.poll_for();
     match bio.submit(SimpleRead { size }, ctx) {
         Ok((iocb, result)) => complete::answer_simple(SimpleRead { size }, iocb, result, ctx),
-        Err(queued) => {
+        Err(answer) => {
             trace::queued(|| (place.inode(), place.pos(), place.remaining()));
-            queued.answer()
+            answer
         }
     }
 }

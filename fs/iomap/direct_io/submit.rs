@@ -38,8 +38,7 @@ use kernel::{
             Answer,
             BusyIocb,
             Iocb,
-            NewIocb,
-            Queued, //
+            NewIocb, //
         },
         ops::{
             DioOps,
@@ -274,9 +273,9 @@ fn decide_and_submit<const BOUNCED: bool>(
     } else {
         match flight.leave(ctx) {
             Ok(ended) => ended,
-            Err(queued) => {
+            Err(answer) => {
                 trace::queued(|| (iter.inode(), end, 0));
-                return queued.answer();
+                return answer;
             }
         }
     };
@@ -371,7 +370,7 @@ fn walk(
     let bios = Submitter::new(prepared, iocb, dio, memory, bounced);
     match submit(bios, iter, ctx) {
         Ok(ended) => complete::answer_rare(ended, ctx),
-        Err(queued) => queued.answer(),
+        Err(answer) => answer,
     }
 }
 
@@ -385,7 +384,7 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Dio>, Answer> {
         |iocb, mut dio, work, iter, memory, prepared| {
             dio.kind = Kind::new(bounced, work);
             let bios = Submitter::new(prepared, iocb, dio, memory, bounced);
-            submit(bios, iter, ctx).map_err(Queued::answer)
+            submit(bios, iter, ctx)
         },
     )?
 }
@@ -395,7 +394,7 @@ fn submit(
     mut bios: Submitter<'_, Dio>,
     iter: &mut Iter<'_>,
     ctx: MaySleep,
-) -> Result<Unique<Dio>, Queued> {
+) -> Result<Unique<Dio>, Answer> {
     let begin = bios.memory().mark();
     let walked = plugged(ctx, || mapping::walk(&mut bios, iter, ctx));
     if let Some(used) = has_passed_end(bios.dio(), bios.iocb(), iter.pos()) {

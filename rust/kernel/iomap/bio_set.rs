@@ -11,7 +11,7 @@
 //!                 submit(): given away with its bio
 //!  Unsubmitted ------------------------------------> GivenAway, or Unique after an error
 //!     |
-//!     | start()           +--> Queued, the bio has it: ended ---------+
+//!     | start()           +--> Answer, the bio has it: ended ---------+
 //!     +---------> InFlight                                            +--> Unique
 //!                         +--> leave() or wait(): ended --------------+
 //! ```
@@ -35,9 +35,9 @@ use super::{
         Whole, //
     },
     kiocb::{
+        Answer,
         Armed,
-        BusyIocb,
-        Queued, //
+        BusyIocb, //
     },
     ops::DioOps,
     request::{
@@ -350,7 +350,7 @@ impl<T: Operations> Unsubmitted<'_, T, ()> {
         self,
         given: G,
         ctx: MaySleep,
-    ) -> Result<(BusyIocb<()>, Result), Queued> {
+    ) -> Result<(BusyIocb<()>, Result), Answer> {
         if self.iocb.is_sync() {
             return Ok(self.submit_and_wait(ctx));
         }
@@ -364,7 +364,7 @@ impl<T: Operations> Unsubmitted<'_, T, ()> {
                 .write((self.iocb, given));
             Self::send(self.bio, end_given::<G>, ctx);
         }
-        Err(Queued::new())
+        Err(Answer::queued())
     }
 
     /// Submits the bio, and waits until it has ended: uninterruptibly, and accounted as I/O wait.
@@ -452,14 +452,14 @@ impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
     ///
     /// Waits for the bio if the kiocb is synchronous: nobody could complete that.
     #[inline(always)]
-    pub fn leave(self, ctx: MaySleep) -> Result<Unique<T>, Queued> {
+    pub fn leave(self, ctx: MaySleep) -> Result<Unique<T>, Answer> {
         if self.iocb().is_sync() {
             return Ok(self.wait(ctx));
         }
         let left = self.shared().1.leave();
         self.armed.defuse();
         if !left {
-            return Err(Queued::new());
+            return Err(Answer::queued());
         }
         // SAFETY: The bio has ended, and left the request to us.
         Ok(unsafe { Self::ended(self.bio) })

@@ -11,14 +11,14 @@
 //!   | answer()           | refuse()              | refuse()                | answer()
 //!   +--------------------+---> Answer <----------+-------------------------+
 //!                                ^
-//!  Queued -------- answer() -----+
+//!  handed over to its bios ------+
 //! ```
 //!
 //! Each is consumed by the step to the next. So the file system is told at most once (once more if
 //! it has failed to hear of several together), and not at all of a request that is refused. Then
 //! `inode_dio_end()` is called once, and then the result is either returned or passed to
 //! `ki_complete()`, after which nothing of the kiocb is used. A submission that has handed its
-//! request over has only a [`Queued`], from which it can only return `-EIOCBQUEUED`.
+//! request over has nothing of it but the [`Answer`] `-EIOCBQUEUED`.
 //!
 //! A value that is dropped instead is a request that nobody completes. The kernel warns of it,
 //! unless it was not begun.
@@ -482,34 +482,11 @@ impl DoneIocb {
     }
 }
 
-/// Proof that a request was handed over to its bios: the last one to end completes it.
-///
-/// The submission has nothing else of the request, so it can only return `-EIOCBQUEUED`.
-#[doc(alias = "EIOCBQUEUED")]
-#[must_use = "a dropped request is never completed"]
-pub struct Queued(());
-
-impl Queued {
-    /// Made when a request is handed over.
-    #[inline]
-    pub(super) fn new() -> Self {
-        Self(())
-    }
-
-    /// Tells the caller that `ki_complete()` will be called, or has been (`-EIOCBQUEUED`).
-    #[inline]
-    pub fn answer(self) -> Answer {
-        Answer {
-            result: QUEUED,
-            armed: Armed::new(),
-        }
-    }
-}
-
 /// The return value of a submission.
 ///
-/// It is made of a result or of a [`Queued`], and of nothing else. Dropping it warns, because the
-/// caller has to get one.
+/// It is a result, or `-EIOCBQUEUED` of a request that was handed over to its bios: the last one to
+/// end completes it. Dropping it warns, because the caller has to get one.
+#[doc(alias = "EIOCBQUEUED")]
 #[must_use = "a dropped request is never completed"]
 pub struct Answer {
     result: isize,
@@ -530,6 +507,15 @@ impl Answer {
         }
         Self {
             result,
+            armed: Armed::new(),
+        }
+    }
+
+    /// Of a request that was handed over: `ki_complete()` will be called, or has been.
+    #[inline]
+    pub(super) fn queued() -> Self {
+        Self {
+            result: QUEUED,
             armed: Armed::new(),
         }
     }

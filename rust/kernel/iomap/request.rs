@@ -15,7 +15,7 @@
 //!
 //! ```text
 //!  kiocb ------new()---> Submitter --seal()--+--> Ok(Unique)       all bios ended, or none made
-//!                            |               +--> Err(Queued)      the last bio owns it
+//!                            |               +--> Err(Answer)      the last bio owns it
 //!                            |
 //!                            +----wait()----------> Unique         once all bios have ended
 //!                            |
@@ -49,13 +49,13 @@
 //!                  Ok(Unique)
 //!
 //!  (b) in flight   seal(), leave()       Unique, in done()
-//!                  Err(Queued)             punt(), if it has to sleep ---> complete_work()
+//!                  Err(Answer)             punt(), if it has to sleep ---> complete_work()
 //!
 //!  (c) waited for  wait()                hands it back
 //!                  Unique <----------------
 //!
 //!  given away      submit()              the kiocb, in went_well()
-//!                  Err(Queued)             punt(), after an error -------> complete_work()
+//!                  Err(Answer)             punt(), after an error -------> complete_work()
 //! ```
 //!
 //! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]). A
@@ -75,9 +75,9 @@ use super::{
         Waiter, //
     },
     kiocb::{
+        Answer,
         Armed,
-        BusyIocb,
-        Queued, //
+        BusyIocb, //
     },
     ops::DioOps, //
 };
@@ -487,14 +487,14 @@ impl<'d, T: Operations> Submitter<'d, T> {
     /// may be gone by the time this returns. Waits for the bios if the kiocb is synchronous: nobody
     /// could complete that.
     #[inline]
-    pub fn seal(self, ctx: MaySleep) -> Result<Unique<T>, Queued> {
+    pub fn seal(self, ctx: MaySleep) -> Result<Unique<T>, Answer> {
         if self.iocb().is_sync() {
             return Ok(self.wait(ctx));
         }
         match self.hand_over(None::<fn() -> *mut c_void>) {
             // INVARIANT: Only our references were left, and the request was sealed.
             (shared, true) => Ok(Unique::counted(shared)),
-            (_, false) => Err(Queued::new()),
+            (_, false) => Err(Answer::queued()),
         }
     }
 

@@ -20,9 +20,9 @@ use super::{
         Mapping, //
     },
     kiocb::{
+        Answer,
         BusyIocb,
-        NewIocb,
-        Queued, //
+        NewIocb, //
     },
     ops::{
         DioOps,
@@ -162,9 +162,9 @@ fn end(iocb: BusyIocb<DioOps>) {
 }
 
 /// The request, which was not left to its bios.
-fn sealed(sealed: Result<Unique<Probe>, Queued>) -> Result<Unique<Probe>> {
-    sealed.map_err(|queued| {
-        queued.answer().into_raw();
+fn sealed(sealed: Result<Unique<Probe>, Answer>) -> Result<Unique<Probe>> {
+    sealed.map_err(|answer| {
+        answer.into_raw();
         EINVAL
     })
 }
@@ -377,7 +377,7 @@ mod cases {
         let submitter = start(3)?;
         let (first, last) = (submitter.bio_ref(), submitter.bio_ref());
         assert!(first.finish(true).is_none());
-        assert!(submitter.seal(ctx()).is_err());
+        assert!(sealed(submitter.seal(ctx())).is_err());
         let request = last.finish(false).ok_or(EINVAL)?;
         let (iocb, probe) = request.into_parts();
         assert!(!probe.at_ioend());

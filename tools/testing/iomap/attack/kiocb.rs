@@ -12,8 +12,7 @@ use kernel::{
         kiocb::{
             Answer,
             BusyIocb,
-            DoneIocb,
-            Queued, //
+            DoneIocb, //
         },
         ops::DioOps,
         request::{
@@ -84,17 +83,16 @@ pub fn forged() {
     let _answer = Answer::new(0); //~ E0624 private
 }
 
-/// Only handing over a request makes a `Queued`.
+/// Only handing over a request makes one of a request that is queued.
 pub fn forged_queue() {
-    let _queued = Queued(()); //~ E0423 private
-    let _queued = Queued::new(); //~ E0624 new
+    let _answer = Answer::queued(); //~ E0624 private
 }
 
 // N3: a synchronous kiocb is not queued, because nobody could complete it.
 
-/// `submit()` waits for such a kiocb, so it returns more than a `Queued`.
+/// `submit()` waits for such a kiocb, so it returns more than an `Answer`.
 pub fn given<G: GivenAway>(bio: Unsubmitted<G::Failed, ()>, given: G, ctx: MaySleep) {
-    let _answer = bio.submit(given, ctx).answer(); //~ E0599 answer
+    let _answer = bio.submit(given, ctx).into_raw(); //~ E0599 into_raw
 }
 
 /// `leave()` waits for it, so it wants the proof that it may.

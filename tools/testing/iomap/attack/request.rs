@@ -5,7 +5,7 @@ use kernel::{
     error::code::EIO,
     iomap::{
         bio_set::InFlight,
-        kiocb::Queued,
+        kiocb::Answer,
         request::{
             Operations,
             Submitter,
@@ -28,22 +28,22 @@ pub fn while_waiting<T: Operations>(request: Submitter<'_, T>, ctx: MaySleep) ->
 pub fn left_and_waited<T: Operations>(
     request: Submitter<'_, T>,
     ctx: MaySleep,
-) -> Result<Unique<T>, Queued> {
+) -> Result<Unique<T>, Answer> {
     let left = request.seal(ctx);
     let _ended = request.wait(ctx); //~ E0382 request
     left
 }
 
 /// A request that may have bios in flight cannot be freed.
-pub fn freed<T: Operations>(request: Submitter<'_, T>, ctx: MaySleep) -> Result<Unique<T>, Queued> {
+pub fn freed<T: Operations>(request: Submitter<'_, T>, ctx: MaySleep) -> Result<Unique<T>, Answer> {
     let _sealed = request.into_parts(); //~ E0599 into_parts
     request.seal(ctx)
 }
 
 /// A request that was handed over cannot be freed.
-pub fn freed_after(queued: Queued) -> isize {
-    let _sealed = queued.into_parts(); //~ E0599 into_parts
-    queued.answer().into_raw()
+pub fn freed_after(answer: Answer) -> isize {
+    let _sealed = answer.into_parts(); //~ E0599 into_parts
+    answer.into_raw()
 }
 
 // Requests that have ended are apart: each has its own kiocb.
@@ -68,14 +68,14 @@ pub fn attack<T: Operations>(submitter: &Submitter<'_, T>) {
 // T7: the submitter cannot use a request that it has handed over.
 
 /// `leave()` consumes the `InFlight`.
-pub fn after_leave<T: Operations>(flight: InFlight<T>, ctx: MaySleep) -> Result<Unique<T>, Queued> {
+pub fn after_leave<T: Operations>(flight: InFlight<T>, ctx: MaySleep) -> Result<Unique<T>, Answer> {
     let ended = flight.leave(ctx);
     let _iocb = flight.iocb(); //~ E0382 flight
     ended
 }
 
 /// A request that was left cannot be waited for.
-pub fn both<T: Operations>(flight: InFlight<T>, ctx: MaySleep) -> Result<Unique<T>, Queued> {
+pub fn both<T: Operations>(flight: InFlight<T>, ctx: MaySleep) -> Result<Unique<T>, Answer> {
     let ended = flight.leave(ctx);
     let _ended = flight.wait(ctx); //~ E0382 flight
     ended
@@ -85,7 +85,7 @@ pub fn both<T: Operations>(flight: InFlight<T>, ctx: MaySleep) -> Result<Unique<
 pub fn after_seal<T: Operations>(
     request: Submitter<'_, T>,
     ctx: MaySleep,
-) -> Result<Unique<T>, Queued> {
+) -> Result<Unique<T>, Answer> {
     let sealed = request.seal(ctx);
     let _failed = request.has_failed(); //~ E0382 request
     sealed
