@@ -73,14 +73,6 @@ pub(crate) struct Dio {
     pub(crate) kind: Kind,
 }
 
-/// What the bios for one mapping require.
-pub(crate) struct Plan {
-    /// Their flags.
-    pub(crate) flags: OpFlags,
-    /// The completion work because of them.
-    pub(crate) work: CompWork,
-}
-
 /// How a request completes.
 pub(crate) enum Kind {
     /// A read of one bio, of which the file system is not told.
@@ -162,20 +154,18 @@ impl Dio {
         }
     }
 
-    /// Plans the bios for a span of one mapping.
+    /// Plans the bios for a span of one mapping: their flags, and the completion work because of
+    /// them.
     ///
     /// Fails with `EINVAL` if that has to be written untorn and cannot be.
     #[inline(always)]
-    pub(crate) fn plan(&self, span: &Span<'_>, unwritten: bool) -> Result<Plan> {
+    pub(crate) fn plan(&self, span: &Span<'_>, unwritten: bool) -> Result<(OpFlags, CompWork)> {
         let flags = span.flags();
-        let ordinary = Plan {
-            flags: OpFlags::SYNC | OpFlags::IDLE,
-            work: CompWork::NONE,
-        };
+        let ordinary = OpFlags::SYNC | OpFlags::IDLE;
         let special = MapFlags::NEW | MapFlags::SHARED | MapFlags::ATOMIC_BIO;
         let through = match self.direction {
             Direction::Write { through } if unwritten || through || flags.has(special) => through,
-            Direction::Read | Direction::Write { .. } => return Ok(ordinary),
+            Direction::Read | Direction::Write { .. } => return Ok((ordinary, CompWork::NONE)),
         };
         let untorn = if flags.has(MapFlags::ATOMIC_BIO) {
             span.untorn()?
@@ -188,17 +178,17 @@ impl Dio {
             .with_if(flags.has(MapFlags::NEW), CompWork::NEW);
         let (dirty, bdev) = (flags.has(MapFlags::DIRTY), span.bdev());
         let fua = decide::writes_through(work, through, dirty, || bdev.can_write_through());
-        Ok(Plan {
-            flags: (ordinary.flags | untorn).with_if(fua, OpFlags::FUA),
-            work: work.with_if(through && !fua, CompWork::SYNC),
-        })
+        Ok((
+            (ordinary | untorn).with_if(fua, OpFlags::FUA),
+            work.with_if(through && !fua, CompWork::SYNC),
+        ))
     }
 
-    /// Notes whether bios of this plan are written through.
+    /// Notes whether bios with these flags are written through.
     #[inline]
-    pub(crate) fn set_through(&mut self, plan: &Plan) {
+    pub(crate) fn set_through(&mut self, flags: OpFlags) {
         if let Direction::Write { through } = &mut self.direction {
-            *through = plan.flags.has(OpFlags::FUA);
+            *through = flags.has(OpFlags::FUA);
         }
     }
 

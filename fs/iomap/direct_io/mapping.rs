@@ -104,7 +104,7 @@ fn blocks(
 ) -> Result<usize> {
     let dio = bios.dio_mut();
     let span = extent.span(dio.flags.has(CallerFlags::FSBLOCK_ALIGNED))?;
-    let plan = match dio.plan(&span, unwritten) {
+    let (flags, work) = match dio.plan(&span, unwritten) {
         Ok(plan) => plan,
         Err(error) => {
             // What it saw is told all the same.
@@ -115,8 +115,8 @@ fn blocks(
         }
     };
     if dio.is_write() {
-        dio.add_work(plan.work);
-        dio.set_through(&plan);
+        dio.add_work(work);
+        dio.set_through(flags);
         // What needs a work queue because of its range or mapping is not polled for.
         if !dio.work().without(CompWork::SYNC).is_empty() {
             bios.iocb().stop_polling();
@@ -124,10 +124,10 @@ fn blocks(
     }
 
     let mark = bios.memory().mark();
-    let zero_around = plan.work.zeroes_around();
+    let zero_around = work.zeroes_around();
     // After a short bio the start of the block has data of this request, which may be in flight.
     let zero_head = zero_around && place.pos() == bios.iocb().ki_pos();
-    let Some(mut template) = Template::new(bios, span, plan.flags, ctx) else {
+    let Some(mut template) = Template::new(bios, span, flags, ctx) else {
         return unexpected();
     };
     let result = build(&mut template, place, zero_head, zero_around);

@@ -97,19 +97,19 @@ pub(super) fn start<'m, const BOUNCED: bool>(
         Ok(span) if !place.has_source() => span,
         Ok(_) | Err(_) => return Err((iocb, Ok(()))),
     };
-    let Ok(plan) = dio.plan(&span, unwritten) else {
+    let Ok((flags, more)) = dio.plan(&span, unwritten) else {
         return Err((iocb, Ok(())));
     };
     if dio.is_write() {
         let inode = place.inode();
-        let (around, block_size) = (plan.work.zeroes_around(), inode.block_size());
+        let (around, block_size) = (more.zeroes_around(), inode.block_size());
         let (pos, len) = (place.pos(), place.remaining());
         if decide::needs_zeroes(around, pos, len, block_size, || inode.size()) {
             return Err((iocb, Ok(())));
         }
     }
 
-    let mut bio = match SINGLES.fill::<_, false, BOUNCED>(iocb, &span, memory, plan.flags, ctx) {
+    let mut bio = match SINGLES.fill::<_, false, BOUNCED>(iocb, &span, memory, flags, ctx) {
         Ok(bio) => bio,
         Err((iocb, error)) => {
             // Pinning may fail at a later segment, and leaves the iterator there.
@@ -118,7 +118,7 @@ pub(super) fn start<'m, const BOUNCED: bool>(
             return Err((iocb, again));
         }
     };
-    let work = work.with(plan.work);
+    let work = work.with(more);
     let polled = bio.iocb().flags().has(IocbFlags::HIPRI);
     if polled {
         if !work.without(CompWork::SYNC).is_empty() {
@@ -134,7 +134,7 @@ pub(super) fn start<'m, const BOUNCED: bool>(
         kind: Kind::new(BOUNCED, work),
         ..*dio
     };
-    dio.set_through(&plan);
+    dio.set_through(flags);
     let flight = plugged(ctx, || bio.start(dio, ctx));
     if polled {
         // The caller polls for this bio only.
