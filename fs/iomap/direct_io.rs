@@ -29,8 +29,8 @@
 //!  | direct_io/   submit   single   mapping               complete                |
 //!  |              dio   decide                               ^                    |
 //!  +---------------------------------------------------------|--------------------+
-//!  | rust/kernel/ request   bio_set   bio   handover     Operations, CompleteWork |
-//!  |    iomap/    kiocb   iter   ops   flags             and GivenAway            |
+//!  | rust/kernel/ request   bio_set   bio   handover     Operations and           |
+//!  |    iomap/    kiocb   iter   ops   flags             CompleteWork             |
 //!  |              worker   stats   trace                     |                    |
 //!  +---------------------------------------------------------|--------------------+
 //!  | rust/kernel/ block/   fs/   iov/   task/                |                    |

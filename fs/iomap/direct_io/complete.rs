@@ -26,7 +26,6 @@ use core::mem::ManuallyDrop;
 use kernel::{
     fs::inode::Inode,
     iomap::{
-        bio_set::GivenAway,
         flags::EndIoFlags,
         kiocb::{
             Answer,
@@ -80,9 +79,18 @@ impl By {
 }
 
 impl Operations for Dio {
+    type SimpleRead = SimpleRead;
+
     #[inline]
     fn cache() -> &'static Cache<Self> {
         &super::REQUESTS
+    }
+
+    #[doc(alias = "iomap_dio_simple_end_io")]
+    #[inline(always)]
+    fn done_simple_read(read: SimpleRead, iocb: BusyIocb<()>) {
+        let (iocb, ret) = complete_simple(iocb, read, Ok(()), By::LastBio);
+        iocb.complete(ret);
     }
 
     #[doc(alias = "iomap_dio_done")]
@@ -475,21 +483,5 @@ impl Ended {
         };
         trace::complete(&self.iocb, self.error, ret);
         (self.iocb, ret)
-    }
-}
-
-impl GivenAway for SimpleRead {
-    type Failed = Dio;
-
-    #[inline(always)]
-    fn went_well(self, iocb: BusyIocb<()>) {
-        let (iocb, ret) = complete_simple(iocb, self, Ok(()), By::LastBio);
-        iocb.complete(ret);
-    }
-
-    #[inline]
-    fn failed(self) -> Dio {
-        stats::count(Stat::PuntError);
-        self.into()
     }
 }

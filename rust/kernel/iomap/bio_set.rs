@@ -9,7 +9,7 @@
 //!
 //! ```text
 //!                 submit(): given away with its bio
-//!  Unsubmitted ------------------------------------> GivenAway, or Unique after an error
+//!  Unsubmitted ------------------------------------> SimpleRead, or Unique after an error
 //!     |
 //!     | start()           +--> Answer, the bio has it: ended ---------+
 //!     +---------> InFlight                                            +--> Unique
@@ -49,6 +49,10 @@ use super::{
         Operations,
         Unique, //
     },
+    stats::{
+        self,
+        Stat, //
+    },
     worker::CompleteWork,
 };
 use crate::{
@@ -85,22 +89,8 @@ use core::{
     ptr, //
 };
 
-/// A request that can be given away with its bio: what is kept of it.
-pub trait GivenAway: Send + Sized + 'static {
-    /// The kind of request that it becomes if it fails.
-    type Failed: CompleteWork;
-
-    /// The request is over and went well; its bio is gone. This completes it.
-    ///
-    /// Any context, the hard interrupt included: this must not sleep.
-    fn went_well(self, iocb: BusyIocb<()>);
-
-    /// The description of the request, which is punted.
-    fn failed(self) -> Self::Failed;
-}
-
 /// What is in front of the bio of a request that was given away, in place of [`Left`].
-type Given<G> = (BusyIocb<()>, G);
+type Given<T> = (BusyIocb<()>, <T as Operations>::SimpleRead);
 
 /// A bio set with room for a request in front of each bio (`struct bio_set`).
 #[doc(alias = "bio_set")]
@@ -339,30 +329,30 @@ impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<'_, T, O, BOUNCED> {
     }
 }
 
-impl<T: Operations> Unsubmitted<'_, T, ()> {
-    /// Submits the bio and gives the request away. [`GivenAway::went_well`] or, after an error,
-    /// [`CompleteWork::complete_work`] goes on with it, perhaps before this returns.
+impl<T: CompleteWork> Unsubmitted<'_, T, ()> {
+    /// Submits the bio and gives the request away. [`Operations::done_simple_read`] or, after an
+    /// error, [`CompleteWork::complete_work`] goes on with it, perhaps before this returns.
     ///
     /// Sleeps on page locks, and until the driver has a free tag. Waits for the bio if the kiocb is
     /// synchronous, because nobody could complete that, and returns it with the result.
     #[inline(always)]
-    pub fn submit<G: GivenAway<Failed = T>>(
+    pub fn submit(
         self,
-        given: G,
+        read: T::SimpleRead,
         ctx: MaySleep,
     ) -> Result<(BusyIocb<()>, Result), Answer> {
         if self.iocb.is_sync() {
             return Ok(self.submit_and_wait(ctx));
         }
-        const { assert!(size_of::<Given<G>>() <= size_of::<Left<T>>()) };
-        const { assert!(align_of::<Given<G>>() <= align_of::<Left<T>>()) };
+        const { assert!(size_of::<Given<T>>() <= size_of::<Left<T>>()) };
+        const { assert!(align_of::<Given<T>>() <= align_of::<Left<T>>()) };
         let pad = FrontPad::<T>::of(self.bio.as_raw());
         // SAFETY: There is room in front of the bio, and all that `end_given` looks at is written.
         unsafe {
             (&raw mut (*pad).head.left)
-                .cast::<Given<G>>()
-                .write((self.iocb, given));
-            Self::send(self.bio, end_given::<G>, ctx);
+                .cast::<Given<T>>()
+                .write((self.iocb, read));
+            Self::send(self.bio, end_given::<T>, ctx);
         }
         Err(Answer::queued())
     }
@@ -514,13 +504,14 @@ fn sleep(handshake: &Handshake, ctx: MaySleep) {
 /// # Safety
 ///
 /// Called by the block layer, once, for such a bio.
-unsafe extern "C" fn end_given<G: GivenAway>(bio: *mut bindings::bio) {
-    let pad = FrontPad::<G::Failed>::of(bio);
+#[doc(alias = "iomap_dio_simple_end_io")]
+unsafe extern "C" fn end_given<T: CompleteWork>(bio: *mut bindings::bio) {
+    let pad = FrontPad::<T>::of(bio);
     // SAFETY: The bio has ended and is given back. What is in front of it was written before it was
     // submitted, and is read once.
-    let ((iocb, given), well) = unsafe {
+    let ((iocb, read), well) = unsafe {
         let (left, well) = (&raw const (*pad).head.left, (*bio).bi_status == 0);
-        let left = left.cast::<Given<G>>().read();
+        let left = left.cast::<Given<T>>().read();
         if well {
             left.0.clear_polled_bio();
             bio::put_with_pages(bio, (*pad).head.should_dirty);
@@ -528,15 +519,16 @@ unsafe extern "C" fn end_given<G: GivenAway>(bio: *mut bindings::bio) {
         (left, well)
     };
     if !well {
-        let left = (iocb.without_callbacks(), given.failed());
+        stats::count(Stat::PuntError);
+        let left = (iocb.without_callbacks(), read.into());
         // SAFETY: As above, and in place of what was read there is all of a request now.
         let request = unsafe {
             (&raw mut (*pad).head.left).write(left);
-            Unique::<G::Failed>::in_front_of(bio, Home::FrontPadWithPages)
+            Unique::<T>::in_front_of(bio, Home::FrontPadWithPages)
         };
         return request.punt();
     }
-    given.went_well(iocb);
+    T::done_simple_read(read, iocb);
 }
 
 /// The `bi_end_io` of a bio whose request is not over before the submission has left it.

@@ -54,7 +54,7 @@
 //!  (c) waited for  wait()                hands it back
 //!                  Unique <----------------
 //!
-//!  given away      submit()              the kiocb, in went_well()
+//!  given away      submit()              the kiocb, in done_simple_read()
 //!                  Err(Answer)             punt(), after an error -------> complete_work()
 //! ```
 //!
@@ -125,12 +125,22 @@ use core::{
 ///
 /// For each request that was left to its bios the kernel calls exactly one of [`Operations::done`]
 /// and [`Operations::done_at_ioend`], unless it is a bounced read whose data still has to be
-/// copied: that is punted without either. They own the request and have to complete it, or to leave
-/// that to a worker ([`Unique::punt`]). A submission that waits, or that leaves a request whose
-/// bios have all ended, completes it itself; neither is called then.
+/// copied, or a simple read that has failed: those are punted without either. They own the request
+/// and have to complete it, or to leave that to a worker ([`Unique::punt`]). A submission that
+/// waits, or that leaves a request whose bios have all ended, completes it itself; neither is
+/// called then.
 pub trait Operations: Sized + Send + 'static {
+    /// What is kept of a simple read, which is given away with its bio. It becomes a whole request
+    /// if the bio fails.
+    #[doc(alias = "iomap_dio_simple")]
+    type SimpleRead: Into<Self> + Send + 'static;
+
     /// The cache that the memory of such requests comes from.
     fn cache() -> &'static Cache<Self>;
+
+    /// The bio of a simple read has ended well, and is gone: this completes the request. Any
+    /// context, the hard interrupt included: this must not sleep (`iomap_dio_simple_end_io()`).
+    fn done_simple_read(read: Self::SimpleRead, iocb: BusyIocb<()>);
 
     /// The last bio of the request has ended. Any context, the hard interrupt included: this must
     /// not sleep (`iomap_dio_done()`).

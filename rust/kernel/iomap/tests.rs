@@ -83,9 +83,13 @@ struct Probe {
 unsafe impl Send for Probe {}
 
 impl Operations for Probe {
+    type SimpleRead = Self;
+
     fn cache() -> &'static Cache<Self> {
         &CACHE
     }
+
+    fn done_simple_read(_read: Self, _iocb: BusyIocb<()>) {}
 
     fn done(request: Unique<Self>) {
         request.punt();

@@ -5,6 +5,7 @@ use kernel::{
     error::Result,
     iomap::{
         bio_set::BioSet,
+        kiocb::BusyIocb,
         request::{
             Cache,
             Operations,
@@ -22,9 +23,13 @@ pub struct Wide([u8; 4096]);
 static CACHE: Cache<Wide> = Cache::new();
 
 impl Operations for Wide {
+    type SimpleRead = Self;
+
     fn cache() -> &'static Cache<Self> {
         &CACHE
     }
+
+    fn done_simple_read(_read: Self, _iocb: BusyIocb<()>) {}
 
     fn done(request: Unique<Self>) {
         drop(request);

@@ -4,7 +4,6 @@
 use kernel::{
     iomap::{
         bio_set::{
-            GivenAway,
             InFlight,
             Unsubmitted, //
         },
@@ -20,6 +19,7 @@ use kernel::{
             Prepared,
             Submitter, //
         },
+        worker::CompleteWork,
     },
     iov::IovIter,
     task::MaySleep, //
@@ -91,8 +91,8 @@ pub fn forged_queue() {
 // N3: a synchronous kiocb is not queued, because nobody could complete it.
 
 /// `submit()` waits for such a kiocb, so it returns more than an `Answer`.
-pub fn given<G: GivenAway>(bio: Unsubmitted<G::Failed, ()>, given: G, ctx: MaySleep) {
-    let _answer = bio.submit(given, ctx).into_raw(); //~ E0599 into_raw
+pub fn given<T: CompleteWork>(bio: Unsubmitted<T, ()>, read: T::SimpleRead, ctx: MaySleep) {
+    let _answer = bio.submit(read, ctx).into_raw(); //~ E0599 into_raw
 }
 
 /// `leave()` waits for it, so it wants the proof that it may.
