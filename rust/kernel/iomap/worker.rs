@@ -195,11 +195,14 @@ impl<T: Operations> Batch<T> {
         describe: impl Fn(&Unique<T>) -> Option<(isize, EndIoFlags)>,
         _ctx: MaySleep,
     ) {
+        if self.alone {
+            return;
+        }
         let describe = |request: &Unique<T>| {
             let ops = request.iocb().ops_to_merge()?;
             describe(request).map(|(size, flags)| (size, (ops, flags)))
         };
-        let Some((mut size, kind)) = describe(first).filter(|_| !self.alone) else {
+        let Some((mut size, kind)) = describe(first) else {
             return;
         };
         let mut others: usize = 0;
