@@ -440,6 +440,7 @@ impl DoneIocb {
     /// Fails with the error of the flush. `fsync()` may take the inode lock, whose holder may wait
     /// for `i_dio_count`; this is possible only now that the request no longer counts.
     #[doc(alias = "generic_write_sync")]
+    #[inline]
     pub fn sync_written(&self, written: isize, _ctx: MaySleep) -> Result {
         // SAFETY: The kiocb and its file are valid, and the context may sleep.
         let ret = unsafe { bindings::generic_write_sync(self.as_raw(), written) };
