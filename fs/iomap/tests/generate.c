@@ -81,7 +81,7 @@ static void generate_memory(struct script *s, struct rnd_state *r)
 	s->mem = below(r, NR_MEM);
 	s->skew = MAYBE(r, 30, PICK(r, 512, 1024, 4, 8, 2048, 4092) & ~3);
 	s->skew |= MAYBE(r, 3, 1);
-	if (s->mem != MEM_UBUF && chance(r, 60))
+	if (s->mem != MEM_UBUF && s->mem != MEM_FOLIOQ && chance(r, 60))
 		s->seg = PICK(r, 512, 1024, 4096, 4096, 8192, 1536, 65536);
 	if (s->mem == MEM_IOVEC && s->seg && chance(r, 10)) {
 		s->odd_seg = PICK(r, 1, 2, 5);

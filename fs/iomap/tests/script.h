@@ -32,6 +32,8 @@ enum script_memory {
 	MEM_IOVEC,
 	MEM_BVEC,
 	MEM_KVEC,
+	/* of cachefiles; has no segments */
+	MEM_FOLIOQ,
 	NR_MEM,
 };
 

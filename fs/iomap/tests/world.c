@@ -71,6 +71,18 @@ static int memory_make(void)
 		if (get_user_pages_unlocked(w.user + i * PAGE_SIZE, 1, &w.pages[i],
 					    FOLL_WRITE) != 1)
 			return -ENOMEM;
+	for (int i = 0; i < WORLD_PAGES; i++) {
+		struct folio_queue *queue = &w.queues[i / FOLIO_BATCH_SIZE];
+
+		if (i % FOLIO_BATCH_SIZE == 0) {
+			folioq_init(queue, 0);
+			if (i) {
+				queue->prev = queue - 1;
+				queue->prev->next = queue;
+			}
+		}
+		folioq_append(queue, page_folio(w.pages[i]));
+	}
 	w.memory = vmap(w.pages, WORLD_PAGES, VM_MAP, PAGE_KERNEL);
 	if (!w.memory || crypt_make_key(w.file, (void __user *)w.user))
 		return -ENOMEM;
@@ -185,6 +197,10 @@ static void memory_setup(void)
 
 	if (s->mem == MEM_UBUF)
 		iov_iter_ubuf(&w.iter, dir, (void __user *)(w.user + off), s->len);
+	else if (s->mem == MEM_FOLIOQ)
+		iov_iter_folio_queue(&w.iter, dir, &w.queues[off / PAGE_SIZE / FOLIO_BATCH_SIZE],
+				     off / PAGE_SIZE % FOLIO_BATCH_SIZE, offset_in_page(off),
+				     s->len);
 	else
 		make_iter(dir, off, s->len);
 	w.iter.nofault = !!s->absent;
@@ -195,6 +211,9 @@ static size_t moved(void)
 {
 	size_t n = w.iter.iov_offset;
 
+	if (iov_iter_is_folioq(&w.iter))
+		return ((w.iter.folioq - w.queues) * FOLIO_BATCH_SIZE + w.iter.folioq_slot) *
+		       PAGE_SIZE + n - w.buffer;
 	if (iov_iter_is_bvec(&w.iter) && !w.s->seg && n && w.iter.nr_segs == w.segs)
 		n -= offset_in_page(w.buffer);
 	for (size_t i = 0; i < w.segs - w.iter.nr_segs; i++)

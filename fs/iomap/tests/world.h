@@ -6,6 +6,7 @@
 #define _IOMAP_TESTS_WORLD_H
 
 #include <linux/completion.h>
+#include <linux/folio_queue.h>
 #include <linux/fserror.h>
 #include <linux/interrupt.h>
 #include <linux/kthread.h>
@@ -62,6 +63,7 @@ struct world {
 	struct iovec iov[WORLD_SEGS];
 	struct kvec kvec[WORLD_SEGS];
 	struct bio_vec bvec[WORLD_SEGS];
+	struct folio_queue queues[DIV_ROUND_UP(WORLD_PAGES, FOLIO_BATCH_SIZE)];
 	char *inline_data;
 	struct page *big;
 	unsigned long big_user;
