@@ -249,6 +249,8 @@ struct FileSystem {
     stale_source: bool,
     /// The mapping is a hole.
     hole: bool,
+    /// The inline data, if somebody will look at them.
+    data: Option<NonNull<c_void>>,
 }
 
 impl FileSystem {
@@ -285,13 +287,13 @@ unsafe extern "C" fn begin(
         } else if let Some(bdev) = fs.bdev {
             (*map).type_ = bindings::IOMAP_MAPPED as u16;
             (*map).bdev = bdev.as_ptr();
-            if fs.stale_source {
-                (*srcmap).type_ = bindings::IOMAP_MAPPED as u16;
-                (*srcmap).length = 512;
-            }
         } else {
             (*map).type_ = bindings::IOMAP_INLINE as u16;
-            (*map).inline_data = map.cast();
+            (*map).inline_data = fs.data.map_or(map.cast(), NonNull::as_ptr);
+        }
+        if fs.stale_source {
+            (*srcmap).type_ = bindings::IOMAP_MAPPED as u16;
+            (*srcmap).length = 512;
         }
     }
     0
@@ -605,6 +607,39 @@ mod cases {
             })
         })?;
         assert_eq!(left, c_int::from(cfg!(CONFIG_DEBUG_VFS)));
+        Ok(())
+    }
+
+    /// Inline data are copied as far as they go, also if the current data is in another mapping.
+    #[test]
+    fn inline_data_end_with_their_mapping() -> Result {
+        let inode = KBox::new(Opaque::<bindings::inode>::zeroed(), GFP_KERNEL)?;
+        let mut data = Memory::new(7, 4096)?;
+        let mut fs = FileSystem {
+            stale_source: true,
+            data: NonNull::new(data.bytes.as_mut_ptr().cast()),
+            ..FileSystem::default()
+        };
+        let ops = bindings::iomap_ops {
+            iomap_begin: Some(begin),
+            ..pin_init::zeroed()
+        };
+        let mut copy = Memory::new(0, 8192)?;
+        let mut memory = copy.iter(bindings::ITER_DEST);
+        // SAFETY: All of these live to the end of the test; the callback looks at nothing else.
+        let ops = unsafe {
+            let inode = Inode::from_raw(inode.get());
+            MapOps::from_raw(&ops, inode, (&raw mut fs).cast(), 4096, &memory)
+        };
+        Iter::over(ops, BeginFlags::DIRECT, |iter| {
+            assert!(iter.begin(ctx())?);
+            let Mapping::Inline(inline) = iter.mapping() else {
+                return Err(EINVAL);
+            };
+            assert_eq!(inline.copy(&mut memory, ctx()), Ok(4096));
+            Ok(())
+        })?;
+        assert_eq!(copy.bytes[4095..4097], [7, 0]);
         Ok(())
     }
 
