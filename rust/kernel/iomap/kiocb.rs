@@ -21,7 +21,7 @@
 //! request over has nothing of it but the [`Answer`] `-EIOCBQUEUED`.
 //!
 //! A value that is dropped instead is a request that nobody completes. The kernel warns of it,
-//! unless it was not begun.
+//! unless it was not begun. None goes to another thread but with all of its request.
 //!
 //! # Order of completion
 //!
@@ -85,7 +85,8 @@ use crate::{
         Atomic,
         Relaxed, //
     },
-    task::MaySleep, //
+    task::MaySleep,
+    types::NotThreadSafe, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -255,7 +256,6 @@ impl NewIocb<()> {
 
 /// A kiocb whose request counts in `i_dio_count`.
 ///
-/// It can be sent to another thread, because the request may complete wherever its last bio ends.
 /// Dropping it warns, because the request is never completed, and a truncation waits for it.
 ///
 /// # Invariants
@@ -270,10 +270,6 @@ pub struct BusyIocb<O> {
     pub(super) ops: O,
     armed: Armed,
 }
-
-// SAFETY: Nothing that is done with a kiocb, which belongs to this value, depends on the thread: C
-// completes it wherever the last bio ends.
-unsafe impl<O: Send> Send for BusyIocb<O> {}
 
 impl<O> Deref for BusyIocb<O> {
     type Target = Iocb;
@@ -561,14 +557,15 @@ impl Answer {
 }
 
 /// Part of what must not be dropped, because it stands for a request that somebody waits for: the
-/// kernel warns then.
-pub(super) struct Armed(());
+/// kernel warns then. It stays in its thread, so that no request gets the kiocb, the memory or the
+/// answer of another.
+pub(super) struct Armed(NotThreadSafe);
 
 impl Armed {
     /// Made with what it is part of.
     #[inline(always)]
     pub(super) fn new() -> Self {
-        Self(())
+        Self(NotThreadSafe)
     }
 
     /// The request goes on in another way.

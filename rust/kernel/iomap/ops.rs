@@ -103,9 +103,6 @@ impl<'a> MapOps<'a> {
 #[derive(Clone, Copy, PartialEq)]
 pub struct DioOps(Option<NonNull<bindings::iomap_dio_ops>>);
 
-// SAFETY: The callbacks are constant and may be called from any thread.
-unsafe impl Send for DioOps {}
-
 impl DioOps {
     /// Takes the callbacks, which may be NULL, from C.
     ///

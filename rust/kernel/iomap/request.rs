@@ -643,7 +643,9 @@ pub(super) struct BioRef<T: Operations> {
     pub(super) shared: Shared<T>,
 }
 
-// SAFETY: The reference count is atomic, and what a `BioRef` shows of the request is `Sync`.
+// SAFETY: The reference count is atomic, and what a `BioRef` shows of the request is `Sync`. Whoever
+// drops the last one gets the request: `T` is `Send`, and nothing that is done with a kiocb depends
+// on the thread, as C completes it wherever the last bio ends.
 unsafe impl<T: Operations> Send for BioRef<T> {}
 
 impl<T: Operations> BioRef<T> {
@@ -709,7 +711,7 @@ impl<T: Operations> BioRef<T> {
 
 /// A request whose bios have all ended, and which belongs to this value.
 ///
-/// It can be sent to another thread. Dropping it warns, because the request is never completed.
+/// Dropping it warns, because the request is never completed.
 ///
 /// # Invariants
 ///
@@ -722,9 +724,6 @@ pub struct Unique<T: Operations> {
     home: Home,
     armed: Armed,
 }
-
-// SAFETY: Nobody else refers to the request, and its parts are `Send`.
-unsafe impl<T: Operations> Send for Unique<T> {}
 
 impl<T: Operations> Unique<T> {
     /// The request, if all references are gone. The caller guarantees the invariants.

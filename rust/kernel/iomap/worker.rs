@@ -346,7 +346,7 @@ impl<T: Operations> Punted<T> {
     }
 }
 
-// SAFETY: The request is `Send`.
+// SAFETY: The request goes to a worker as it goes to the end of a bio.
 unsafe impl<T: Operations> Send for Punted<T> {}
 
 /// The name of the lock class of the work items.

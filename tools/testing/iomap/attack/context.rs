@@ -30,7 +30,7 @@ use kernel::{
     },
     iov::IovIter,
     task::MaySleep,
-    workqueue, //
+    workqueue::RawWorkItem, //
 };
 
 // L7: functions that may sleep take a `MaySleep` argument.
@@ -77,9 +77,11 @@ pub fn flush(iocb: &DoneIocb) {
 
 // S12: a request on a work queue that runs in soft interrupts would get a false `MaySleep`.
 
+fn item<W: RawWorkItem<0>>(_: W) {}
+
 /// Only `punt()` queues a request.
 pub fn queued<T: Operations>(request: Unique<T>) {
-    workqueue::system_bh().enqueue(request); //~ E0277 RawWorkItem
+    item(request); //~ E0277 RawWorkItem
 }
 
 /// Making a `MaySleep` from nothing is `unsafe`.

@@ -17,7 +17,8 @@ use kernel::{
         request::{
             Operations,
             Prepared,
-            Submitter, //
+            Submitter,
+            Unique, //
         },
         worker::CompleteWork,
     },
@@ -86,6 +87,25 @@ pub fn forged() {
 /// Only handing over a request makes one of a request that is queued.
 pub fn forged_queue() {
     let _answer = Answer::queued(); //~ E0624 private
+}
+
+// N7, N10: a request has its own kiocb and its own answer, as a thread has those of one request only.
+
+fn elsewhere<T: Send>(_: T) {}
+
+/// Another thread gets no kiocb,
+pub fn other_kiocb(iocb: BusyIocb<DioOps>) {
+    elsewhere(iocb); //~ E0277 sent
+}
+
+/// no request that has ended,
+pub fn other_request<T: Operations>(request: Unique<T>) {
+    elsewhere(request); //~ E0277 sent
+}
+
+/// and no answer.
+pub fn other_answer(answer: Answer) {
+    elsewhere(answer); //~ E0277 sent
 }
 
 // N3: a synchronous kiocb is not queued, because nobody could complete it.
