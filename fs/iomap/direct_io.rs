@@ -314,7 +314,7 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
     iomi: *mut bindings::iomap_iter,
 ) -> isize {
     // SAFETY: Required of the caller, for each of the pointers.
-    let (iocb, mut memory, place, ctx) = unsafe {
+    let (iocb, memory, place, ctx) = unsafe {
         (
             NewIocb::from_raw(iocb, ()).assume_dio_begun(),
             IovIter::from_raw(iter),
@@ -322,7 +322,7 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
             MaySleep::assume(),
         )
     };
-    single::read(iocb, &mut memory, place, ctx).into_raw()
+    single::read(iocb, memory, place, ctx).into_raw()
 }
 
 // SAFETY: `iomap_dio_bio_end_io()` and `iomap_finish_ioend_direct()` are above.

@@ -150,7 +150,7 @@ pub(super) fn start<'m, const BOUNCED: bool>(
 #[inline(always)]
 pub(crate) fn read(
     iocb: BusyIocb<()>,
-    memory: &mut IovIter<'_>,
+    mut memory: IovIter<'_>,
     place: &Place,
     ctx: MaySleep,
 ) -> Answer {
@@ -158,8 +158,8 @@ pub(crate) fn read(
         Ok(checked) => checked,
         Err(error) => return iocb.refuse(error),
     };
-    trace::begin(&iocb, memory, CallerFlags::empty(), 0);
-    let mut bio = match SINGLES.fill::<_, true, false>(iocb, &span, memory, flags, ctx) {
+    trace::begin(&iocb, &mut memory, CallerFlags::empty(), 0);
+    let mut bio = match SINGLES.fill::<_, true, false>(iocb, &span, &mut memory, flags, ctx) {
         Ok(bio) => bio,
         Err((iocb, error)) => {
             if error == EAGAIN {
@@ -170,7 +170,7 @@ pub(crate) fn read(
     };
     let size = bio.size();
     bio.poll_for();
-    match bio.submit(SimpleRead { size }, ctx) {
+    match bio.submit(SimpleRead { size }, memory, ctx) {
         Ok((iocb, result)) => complete::answer_simple(SimpleRead { size }, iocb, result, ctx),
         Err(answer) => {
             trace::queued(|| (place.inode(), place.pos(), place.remaining()));

@@ -262,16 +262,16 @@ fn decide_and_submit<const BOUNCED: bool>(
             let dio = Dio { kind, ..dio };
             return match result {
                 Ok(()) => walk(iocb, dio, iter, memory, ctx),
-                Err(error) => refused(iocb, dio, iter, &memory, error, ctx),
+                Err(error) => refused(iocb, dio, iter, memory, error, ctx),
             };
         }
     };
     // CAST: The end of a request is a position.
     let end = iter.pos().wrapping_add(iter.remaining() as i64);
-    let mut ended = if dio.flags.has(CallerFlags::FORCE_WAIT) {
-        flight.wait(ctx)
+    let (mut ended, mut memory) = if dio.flags.has(CallerFlags::FORCE_WAIT) {
+        (flight.wait(ctx), memory)
     } else {
-        match flight.leave(ctx) {
+        match flight.leave(memory, ctx) {
             Ok(ended) => ended,
             Err(answer) => {
                 trace::queued(|| (iter.inode(), end, 0));
@@ -339,14 +339,14 @@ fn refused(
     iocb: BusyIocb<DioOps>,
     dio: Dio,
     iter: &mut Iter<'_>,
-    memory: &IovIter<'_>,
+    memory: IovIter<'_>,
     error: Error,
     ctx: MaySleep,
 ) -> Answer {
     // The end of the mapping, if there is one.
     let _ = iter.next(Err(error), ctx);
     let result = forgive(&dio, &iocb, error).map(|_| ());
-    complete::answer_without_bios(iocb, &dio, memory, result, ctx)
+    complete::answer_without_bios(iocb, &dio, &memory, result, ctx)
 }
 
 /// As [`rw`], for a counted request.

@@ -331,7 +331,8 @@ impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<'_, T, O, BOUNCED> {
 
 impl<T: CompleteWork> Unsubmitted<'_, T, ()> {
     /// Submits the bio and gives the request away. [`Operations::done_simple_read`] or, after an
-    /// error, [`CompleteWork::complete_work`] goes on with it, perhaps before this returns.
+    /// error, [`CompleteWork::complete_work`] goes on with it, perhaps before this returns. The
+    /// caller of the request may have freed its `memory` by then.
     ///
     /// Sleeps on page locks, and until the driver has a free tag. Waits for the bio if the kiocb is
     /// synchronous, because nobody could complete that, and returns it with the result.
@@ -339,6 +340,7 @@ impl<T: CompleteWork> Unsubmitted<'_, T, ()> {
     pub fn submit(
         self,
         read: T::SimpleRead,
+        _memory: IovIter<'_>,
         ctx: MaySleep,
     ) -> Result<(BusyIocb<()>, Result), Answer> {
         if self.iocb.is_sync() {
@@ -437,14 +439,19 @@ impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
         self.shared().0
     }
 
-    /// Leaves the request to its bio, whose end calls [`Operations::done`]. Returns the request
-    /// instead if the bio has ended already.
+    /// Leaves the request to its bio, whose end calls [`Operations::done`]. Returns the request,
+    /// and its `memory`, instead if the bio has ended already; otherwise the caller of the request
+    /// may have freed the memory.
     ///
     /// Waits for the bio if the kiocb is synchronous: nobody could complete that.
     #[inline(always)]
-    pub fn leave(self, ctx: MaySleep) -> Result<Unique<T>, Answer> {
+    pub fn leave<'d>(
+        self,
+        memory: IovIter<'d>,
+        ctx: MaySleep,
+    ) -> Result<(Unique<T>, IovIter<'d>), Answer> {
         if self.iocb().is_sync() {
-            return Ok(self.wait(ctx));
+            return Ok((self.wait(ctx), memory));
         }
         let left = self.shared().1.leave();
         self.armed.defuse();
@@ -452,7 +459,7 @@ impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
             return Err(Answer::queued());
         }
         // SAFETY: The bio has ended, and left the request to us.
-        Ok(unsafe { Self::ended(self.bio) })
+        Ok((unsafe { Self::ended(self.bio) }, memory))
     }
 
     /// Waits until the bio has ended: uninterruptibly, and accounted as I/O wait.

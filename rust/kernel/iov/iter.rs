@@ -263,6 +263,7 @@ impl<'a> IovIter<'a> {
     /// Moves on by `bytes`, or to the end if there are fewer (`iov_iter_advance()`).
     #[doc(alias = "iov_iter_advance")]
     #[cold]
+    #[inline(always)]
     pub fn advance(&mut self, bytes: usize) {
         // SAFETY: The iterator is valid. The C function stops at the end.
         unsafe { bindings::iov_iter_advance(self.as_raw(), bytes) };

@@ -111,13 +111,18 @@ pub fn other_answer(answer: Answer) {
 // N3: a synchronous kiocb is not queued, because nobody could complete it.
 
 /// `submit()` waits for such a kiocb, so it returns more than an `Answer`.
-pub fn given<T: CompleteWork>(bio: Unsubmitted<T, ()>, read: T::SimpleRead, ctx: MaySleep) {
-    let _answer = bio.submit(read, ctx).into_raw(); //~ E0599 into_raw
+pub fn given<T: CompleteWork>(
+    bio: Unsubmitted<T, ()>,
+    read: T::SimpleRead,
+    memory: IovIter<'_>,
+    ctx: MaySleep,
+) {
+    let _answer = bio.submit(read, memory, ctx).into_raw(); //~ E0599 into_raw
 }
 
 /// `leave()` waits for it, so it wants the proof that it may.
-pub fn left<T: Operations>(flight: InFlight<T>) {
-    let _ended = flight.leave(); //~ E0061 argument
+pub fn left<T: Operations>(flight: InFlight<T>, memory: IovIter<'_>) {
+    let _ended = flight.leave(memory); //~ E0061 argument
 }
 
 /// So does `seal()`.

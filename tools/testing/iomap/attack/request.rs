@@ -4,14 +4,19 @@
 use kernel::{
     error::code::EIO,
     iomap::{
-        bio_set::InFlight,
+        bio_set::{
+            InFlight,
+            Unsubmitted, //
+        },
         kiocb::Answer,
         request::{
             Operations,
             Submitter,
             Unique, //
         },
+        worker::CompleteWork, //
     },
+    iov::IovIter,
     task::MaySleep, //
 };
 
@@ -68,17 +73,35 @@ pub fn attack<T: Operations>(submitter: &Submitter<'_, T>) {
 // T7: the submitter cannot use a request that it has handed over.
 
 /// `leave()` consumes the `InFlight`.
-pub fn after_leave<T: Operations>(flight: InFlight<T>, ctx: MaySleep) -> Result<Unique<T>, Answer> {
-    let ended = flight.leave(ctx);
+pub fn after_leave<T: Operations>(flight: InFlight<T>, memory: IovIter<'_>, ctx: MaySleep) {
+    let _ended = flight.leave(memory, ctx);
     let _iocb = flight.iocb(); //~ E0382 flight
-    ended
 }
 
 /// A request that was left cannot be waited for.
-pub fn both<T: Operations>(flight: InFlight<T>, ctx: MaySleep) -> Result<Unique<T>, Answer> {
-    let ended = flight.leave(ctx);
+pub fn both<T: Operations>(flight: InFlight<T>, memory: IovIter<'_>, ctx: MaySleep) {
+    let _left = flight.leave(memory, ctx);
     let _ended = flight.wait(ctx); //~ E0382 flight
-    ended
+}
+
+// A request that is over has no memory any more: its caller may have freed it.
+
+/// `leave()` takes the memory, and returns it with the request only,
+pub fn memory_after_leave<T: Operations>(flight: InFlight<T>, memory: IovIter<'_>, ctx: MaySleep) {
+    if flight.leave(memory, ctx).is_err() {
+        let _left = memory.len(); //~ E0382 memory
+    }
+}
+
+/// and `submit()` does not return it.
+pub fn memory_after_submit<T: CompleteWork>(
+    bio: Unsubmitted<T, ()>,
+    read: T::SimpleRead,
+    mut memory: IovIter<'_>,
+    ctx: MaySleep,
+) {
+    let _submitted = bio.submit(read, memory, ctx);
+    memory.advance(1); //~ E0382 memory
 }
 
 /// `seal()` consumes the `Submitter`.
