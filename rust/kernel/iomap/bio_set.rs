@@ -240,8 +240,14 @@ impl<T: Operations> BioSet<T> {
         } else if memory.is_bvec() && !iocb.is_sync() {
             bio.borrow(memory, span.bdev(), place.remaining())
         } else {
-            // All of it or nothing, so no larger alignment matters.
-            bio.pin(memory, span.bdev(), span.bdev().logical_block_size())
+            // All of it or nothing, so that nothing has to be cut off: C would leave pages pinned
+            // then. It does that to a simple read as well.
+            let alignment = if SIMPLE {
+                span.bdev().logical_block_size()
+            } else {
+                1
+            };
+            bio.pin(memory, span.bdev(), alignment)
         };
         let mut bio = match filled {
             Ok(bio) => bio,
