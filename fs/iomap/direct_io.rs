@@ -62,7 +62,7 @@
 //!                                               with completion work:
 //!                                               Unique::punt() ---------> Dio::complete_work()
 //!                                             end()                       end()
-//!  BusyIocb<()>                                 BusyIocb::end_io()          BusyIocb::end_io()
+//!  BusyIocb<Told>                               BusyIocb::end_io()          BusyIocb::end_io()
 //!                                                                           invalidate_written()
 //!  DoneIocb                                     BusyIocb::end_dio()         BusyIocb::end_dio()
 //!                                               advance_pos()               advance_pos()

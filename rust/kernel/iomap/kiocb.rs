@@ -5,11 +5,11 @@
 //! A `struct kiocb` is a value of another type at each stage of its request:
 //!
 //! ```text
-//!       begin_dio()               end_io()             end_dio()
-//!  NewIocb -------> BusyIocb<DioOps> -----> BusyIocb<()> -----> DoneIocb --+--> complete()
-//!   |                    |                       |                         |
-//!   | answer()           | refuse()              | refuse()                | answer()
-//!   +--------------------+---> Answer <----------+-------------------------+
+//!       begin_dio()               end_io()               end_dio()
+//!  NewIocb -------> BusyIocb<DioOps> -----> BusyIocb<Told> -----> DoneIocb --+--> complete()
+//!   |                    |                        |                          |
+//!   | answer()           | refuse()               | refuse()                 | answer()
+//!   +--------------------+---> Answer <-----------+--------------------------+
 //!                                ^
 //!  handed over to its bios ------+
 //! ```
@@ -254,6 +254,9 @@ impl NewIocb<()> {
     }
 }
 
+/// In place of the callbacks of a request that is over: no bio is made for it any more.
+pub struct Told(());
+
 /// A kiocb whose request counts in `i_dio_count`.
 ///
 /// Dropping it warns, because the request is never completed, and a truncation waits for it.
@@ -295,7 +298,7 @@ impl BusyIocb<DioOps> {
         size: isize,
         error: c_int,
         flags: impl FnOnce() -> EndIoFlags,
-    ) -> (BusyIocb<()>, c_int) {
+    ) -> (BusyIocb<Told>, c_int) {
         // SAFETY: By the invariants the kiocb is valid, and the callbacks, which are its own, were
         // not told yet.
         let ret = unsafe { self.ops.end_io(self.as_raw(), size, error, flags) };
@@ -332,11 +335,11 @@ impl BusyIocb<DioOps> {
 impl<O> BusyIocb<O> {
     /// Goes on without telling the file system.
     #[inline]
-    fn untold(self) -> BusyIocb<()> {
+    fn untold(self) -> BusyIocb<Told> {
         // INVARIANT: The count goes over to the new value.
         BusyIocb {
             iocb: self.iocb,
-            ops: (),
+            ops: Told(()),
             armed: self.armed,
         }
     }
@@ -389,7 +392,9 @@ impl BusyIocb<()> {
             armed: self.armed,
         }
     }
+}
 
+impl BusyIocb<Told> {
     /// Gives the count back (`inode_dio_end()`). Any context. A truncation may go on from now on,
     /// and the inode may go away unless something else keeps the file open.
     #[doc(alias = "inode_dio_end")]
@@ -557,8 +562,8 @@ impl Answer {
 }
 
 /// Part of what must not be dropped, because it stands for a request that somebody waits for: the
-/// kernel warns then. It stays in its thread, so that no request gets the kiocb, the memory or the
-/// answer of another.
+/// kernel warns then. It stays in its thread, so that no request gets the kiocb or the memory of
+/// another that is not over.
 pub(super) struct Armed(NotThreadSafe);
 
 impl Armed {

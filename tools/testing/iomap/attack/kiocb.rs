@@ -11,7 +11,8 @@ use kernel::{
         kiocb::{
             Answer,
             BusyIocb,
-            DoneIocb, //
+            DoneIocb,
+            Told, //
         },
         ops::DioOps,
         request::{
@@ -36,9 +37,14 @@ pub fn twice(iocb: BusyIocb<DioOps>) -> Answer {
 }
 
 /// The kiocb that it returns has no callbacks.
-pub fn again(told: BusyIocb<()>) -> Answer {
+pub fn again(told: BusyIocb<Told>) -> Answer {
     let _again = told.end_io(0, 0, EndIoFlags::empty); //~ E0599 end_io
     told.end_dio().answer(0)
+}
+
+/// Nor is it the kiocb of another request.
+pub fn again_without_callbacks(told: BusyIocb<Told>) {
+    let _iocb = told.without_callbacks(); //~ E0599 without_callbacks
 }
 
 /// Other code cannot call the callbacks directly.
