@@ -112,7 +112,7 @@ enum script_step_what {
 
 #define SCRIPT_MAPS	6
 #define SCRIPT_STEPS	8
-#define SCRIPT_SHOWS	8
+#define SCRIPT_SHOWS	9
 
 /* A file size of 0 bytes; the number 0 stands for the default size. */
 #define EMPTY		(-1)
