@@ -149,7 +149,8 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
     ///
     /// Fails with `EFAULT` if the memory cannot be accessed, with `ENOMEM`, and with `EINVAL` if
     /// the memory is not aligned as the device needs it, or if all was submitted. An untorn write
-    /// warns and fails with `EINVAL` if the bio does not take all of it.
+    /// warns and fails with `EINVAL` if the bio does not take all of it. Fails with `EOVERFLOW` if
+    /// the request had `i32::MAX` bios.
     #[doc(alias("iomap_dio_bio_iter_one", "iomap_dio_submit_bio"))]
     #[inline]
     pub fn submit_next(&mut self) -> Result {
@@ -168,6 +169,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             }
             return Err(EINVAL);
         }
+        let bio_ref = self.request.bio_ref()?;
         if self.span.flags().has(MapFlags::INTEGRITY) {
             bio.protect(self.ctx);
         }
@@ -185,7 +187,7 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             // Only a request of a single bio can be polled.
             self.request.iocb().stop_polling();
         }
-        submit_bio(self.request, self.span.place, bio, pos);
+        submit_bio(bio_ref, self.request, self.span.place, bio, pos);
         Ok(())
     }
 
@@ -270,9 +272,10 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
             return Ok(());
         }
         let bio = zeroes(self.request.iocb().ops, self.span, pos, len, self.ctx)?;
+        let bio_ref = self.request.bio_ref()?;
         // Polling finds one bio, and the data may be in another.
         self.request.iocb().stop_polling();
-        submit_bio(self.request, self.span.place, bio, pos);
+        submit_bio(bio_ref, self.request, self.span.place, bio, pos);
         Ok(())
     }
 }
@@ -310,8 +313,13 @@ fn zeroes(ops: DioOps, span: Span<'_>, pos: i64, len: u32, ctx: MaySleep) -> Res
 /// Submits a bio for byte `pos` of the file, as a part of `request`. `place` has the mapping.
 #[doc(alias = "iomap_dio_submit_bio")]
 #[inline(always)]
-fn submit_bio<T: Exported>(request: &Submitter<'_, T>, place: &Place, mut bio: Filled, pos: i64) {
-    let bio_ref = request.bio_ref();
+fn submit_bio<T: Exported>(
+    bio_ref: BioRef<T>,
+    request: &Submitter<'_, T>,
+    place: &Place,
+    mut bio: Filled,
+    pos: i64,
+) {
     let iocb = request.iocb();
     if iocb.poll_for(&mut bio) {
         request.note_polled();

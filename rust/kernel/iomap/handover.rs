@@ -94,8 +94,9 @@ use core::{
 /// The number of references that a submission begins with.
 ///
 /// It gives one to each bio and drops the rest at the end, so that a bio costs one atomic
-/// operation, not two. Until then the count cannot reach zero, whichever bios have ended.
-const BIAS: i32 = 1 << 30;
+/// operation, not two. Until then the count cannot reach zero, whichever bios have ended: without a
+/// sign it is one more than the bios that an `i32` can count.
+const BIAS: i32 = i32::MIN;
 
 /// What a bio that has ended has of the request ([`Protocol::finish`], [`Handshake::end`]).
 #[must_use]
@@ -173,7 +174,7 @@ impl Protocol {
     #[must_use]
     #[inline]
     pub(super) fn seal(&self, bio_refs: i32, waiter: Option<impl FnOnce() -> *mut c_void>) -> bool {
-        // OVERFLOW: The memory for so many bios does not exist.
+        // OVERFLOW: Wraps to what is left, which is at least one.
         let ours = BIAS.wrapping_sub(bio_refs);
 
         // Often all bios have ended by now: then one look replaces the last atomic operation.

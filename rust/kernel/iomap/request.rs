@@ -307,7 +307,7 @@ pub(super) struct Counted<T: Operations> {
     // ORDERING: None needed: handing the bio over publishes it.
     pub(super) polled: Atomic<bool>,
     /// The number of references that were given to bios. For the submission alone.
-    bio_refs: Cell<i32>,
+    pub(super) bio_refs: Cell<i32>,
 }
 
 /// A pointer at a counted request.
@@ -465,16 +465,20 @@ impl<'d, T: Operations> Submitter<'d, T> {
         self.shared.polled.store(true, Relaxed);
     }
 
-    /// Makes the reference of a bio that is about to be submitted.
+    /// Makes the reference of a bio that is about to be submitted. Fails with `EOVERFLOW` if there
+    /// is none left: bios that have ended count as well.
     #[inline]
-    pub(super) fn bio_ref(&self) -> BioRef<T> {
-        // OVERFLOW: The memory for so many bios does not exist.
+    pub(super) fn bio_ref(&self) -> Result<BioRef<T>> {
         let given = &self.shared.bio_refs;
         given.set(given.get().wrapping_add(1));
-        // INVARIANT: One of ours.
-        BioRef {
-            shared: Shared(self.shared.0),
+        if given.get() < 0 {
+            given.set(i32::MAX);
+            return Err(EOVERFLOW);
         }
+        // INVARIANT: One of ours.
+        Ok(BioRef {
+            shared: Shared(self.shared.0),
+        })
     }
 
     /// Whether a bio has failed already, so that more of them are no use.

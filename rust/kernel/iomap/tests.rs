@@ -381,7 +381,7 @@ mod cases {
     #[test]
     fn last_bio_says_where_it_ended() -> Result {
         let submitter = start(3)?;
-        let (first, last) = (submitter.bio_ref(), submitter.bio_ref());
+        let (first, last) = (submitter.bio_ref()?, submitter.bio_ref()?);
         assert!(first.finish(true).is_none());
         assert!(sealed(submitter.seal(ctx())).is_err());
         let request = last.finish(false).ok_or(EINVAL)?;
@@ -392,13 +392,23 @@ mod cases {
         Ok(())
     }
 
+    #[test]
+    fn references_run_out() -> Result {
+        let submitter = start(4)?;
+        submitter.shared.bio_refs.set(i32::MAX);
+        assert_eq!(submitter.bio_ref().err(), Some(EOVERFLOW));
+        assert_eq!(submitter.shared.bio_refs.replace(0), i32::MAX);
+        assert_eq!(over(sealed(submitter.seal(ctx()))?).value, 4);
+        Ok(())
+    }
+
     /// Other tests and loom have both orders; here a task really sleeps and is woken.
     #[test]
     fn waiter_gets_the_request_back() -> Result {
         // Often enough that both orders of the race occur.
         for round in 0..200 {
             let submitter = start(round)?;
-            let bio_ref = submitter.bio_ref();
+            let bio_ref = submitter.bio_ref()?;
             workqueue::system().try_spawn(GFP_KERNEL, move || {
                 if round % 2 == 0 {
                     bio_ref.record_error(EIO);
@@ -419,7 +429,7 @@ mod cases {
         let submitter = start(5)?;
         // SAFETY: The kiocb is the submitter's.
         unsafe { (*submitter.iocb().as_raw()).ki_complete = None };
-        let bio_ref = submitter.bio_ref();
+        let bio_ref = submitter.bio_ref()?;
         workqueue::system().try_spawn(GFP_KERNEL, move || drop(bio_ref.finish(false)))?;
         assert_eq!(over(sealed(submitter.seal(ctx()))?).value, 5);
         Ok(())

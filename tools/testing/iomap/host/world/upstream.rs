@@ -96,6 +96,7 @@ pub(crate) mod error {
     pub(crate) const EFAULT: Error = Error(-14);
     pub(crate) const ENOTBLK: Error = Error(-15);
     pub(crate) const EINVAL: Error = Error(-22);
+    pub(crate) const EOVERFLOW: Error = Error(-75);
 
     impl Error {
         pub(crate) const fn from_errno(errno: i32) -> Self {
