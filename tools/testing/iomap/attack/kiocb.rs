@@ -95,7 +95,7 @@ pub fn forged_queue() {
     let _answer = Answer::queued(); //~ E0624 private
 }
 
-// N7, N10: a request has its own kiocb and its own answer, as a thread has those of one request only.
+// N7, N10: a request has its own kiocb and its own answer: a submission has those of one only.
 
 fn elsewhere<T: Send>(_: T) {}
 
