@@ -140,6 +140,23 @@ impl CompleteWork for Dio {
         let (iocb, ret) = complete_rare(request, By::Worker(ctx));
         iocb.complete(ret);
     }
+
+    /// Writes that owe a flush wait for one that does for all of them. It writes back no page that
+    /// their own ones would not.
+    fn goes_with(request: &Unique<Self>, next: &Unique<Self>) -> bool {
+        let owes = |request: &Unique<Self>| request.dio().work().has(CompWork::SYNC);
+        match (owes(request), owes(next)) {
+            (false, false) => return true,
+            (true, true) => {}
+            (true, false) | (false, true) => return false,
+        }
+        let (iocb, next) = (request.iocb(), next.iocb());
+        // CAST: `isize` is at most 64 bits wide.
+        // OVERFLOW: Positions in the file.
+        let end = iocb.ki_pos().wrapping_add(request.dio().size as i64);
+        let gap = next.ki_pos().wrapping_sub(end);
+        iocb.syncs_as(next) && (gap == 0 || gap > 0 && !iocb.has_any_cached_page())
+    }
 }
 
 /// Completes the `next` request, and those in the batch.
@@ -173,15 +190,16 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
     }
 }
 
-/// Makes writes stable, and completes them.
+/// Makes writes that go with each other stable, and completes them.
 #[inline(never)]
 fn flush(mut writes: &mut [Option<Ended>], ctx: MaySleep) {
     while let Some(Some(first)) = writes.first() {
         let (mut last, mut len, mut written) = (first, 1_usize, first.ret);
         for write in writes.get(1..).unwrap_or_default().iter().flatten() {
-            // OVERFLOW: If they share a flush the first one begins before this one ends.
+            // OVERFLOW: The first one begins before this one ends.
             let all = write.iocb.ki_pos().wrapping_sub(first.start());
-            let (Ok(all), true) = (isize::try_from(all), write.shares_flush_with(last)) else {
+            // One flush does for all where a size can be that large.
+            let Ok(all) = isize::try_from(all) else {
                 break;
             };
             // OVERFLOW: A small number.
@@ -452,13 +470,6 @@ impl Ended {
     fn start(&self) -> i64 {
         // CAST: `isize` is at most 64 bits wide.
         self.iocb.ki_pos().wrapping_sub(self.ret as i64)
-    }
-
-    /// Whether one flush can do for `before` and for this. It writes back the pages in between.
-    fn shares_flush_with(&self, before: &Self) -> bool {
-        let gap = self.start().wrapping_sub(before.iocb.ki_pos());
-        (gap == 0 || gap > 0 && !self.iocb.has_any_cached_page())
-            && self.iocb.syncs_as(&before.iocb)
     }
 
     /// Flushes if it must, and goes on with [`Ended::complete`].

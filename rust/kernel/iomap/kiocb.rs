@@ -153,6 +153,14 @@ impl Iocb {
         unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).private) }
     }
 
+    /// Whether [`DoneIocb::sync_written`] will differ in nothing but the range: both are of one open
+    /// file, which knows what errors of the page cache it was told of, and want the same to be
+    /// stable, also if the inode no longer wants that of all writes.
+    pub fn syncs_as(&self, other: &Self) -> bool {
+        let same = |flag| self.flags().has(flag) == other.flags().has(flag);
+        self.shares_file_with(other) && same(IocbFlags::SYNC) && same(IocbFlags::DSYNC)
+    }
+
     /// Logs, rate limited, that this request and mapped pages of the file collided.
     ///
     /// The message names the file and the task.
@@ -447,14 +455,6 @@ impl DoneIocb {
         let ret = unsafe { bindings::generic_write_sync(self.as_raw(), written) };
         // CAST: A negative result is an errno.
         to_result(core::cmp::min(ret, 0) as c_int)
-    }
-
-    /// Whether [`DoneIocb::sync_written`] differs in nothing but the range: both are of one open
-    /// file, which knows what errors of the page cache it was told of, and want the same to be
-    /// stable, also if the inode no longer wants that of all writes.
-    pub fn syncs_as(&self, other: &Self) -> bool {
-        let same = |flag| self.flags().has(flag) == other.flags().has(flag);
-        self.shares_file_with(other) && same(IocbFlags::SYNC) && same(IocbFlags::DSYNC)
     }
 
     /// Calls `ki_complete()` with `result`: bytes, or a negative errno.

@@ -785,14 +785,14 @@ impl<T: Operations> Unique<T> {
     }
 
     #[inline(always)]
-    fn head_mut(&mut self) -> &mut Head<T> {
+    pub(super) fn head_mut(&mut self) -> &mut Head<T> {
         // SAFETY: As above.
         unsafe { &mut *self.head }
     }
 
     /// The kiocb.
     #[inline]
-    pub(super) fn iocb(&self) -> &BusyIocb<DioOps> {
+    pub fn iocb(&self) -> &BusyIocb<DioOps> {
         &self.head().left.0
     }
 
@@ -836,6 +836,12 @@ impl<T: Operations> Unique<T> {
         };
         // INVARIANT: The kiocb was taken just now.
         (iocb, Over(this))
+    }
+
+    /// Whether its memory is there.
+    #[inline]
+    pub(super) fn is_at(&self, head: *const Head<T>) -> bool {
+        ptr::eq(self.head, head)
     }
 
     /// No longer counts as a request that ended at the end of an ioend.
@@ -927,16 +933,16 @@ impl<T: Operations> Over<T> {
         self.0.should_dirty()
     }
 
+    /// Whether its memory is there.
+    #[inline]
+    pub(super) fn is_at(&self, head: *const Head<T>) -> bool {
+        self.0.is_at(head)
+    }
+
     /// Whether a worker for ioends ended the last bio, which is process context already.
     #[inline(always)]
     pub fn at_ioend(&self) -> bool {
         matches!(self.0.home, Home::Own) && self.0.shared().at_ioend.load(Relaxed)
-    }
-
-    /// Whether its memory is there.
-    #[inline]
-    pub(super) fn is_at(&self, head: *const Head<T>) -> bool {
-        ptr::eq(self.0.head, head)
     }
 }
 

@@ -107,6 +107,10 @@ impl CompleteWork for Probe {
             unsafe { (*over(request).done).complete_all() };
         }
     }
+
+    fn goes_with(_: &Unique<Self>, _: &Unique<Self>) -> bool {
+        true
+    }
 }
 
 fn ctx() -> MaySleep {

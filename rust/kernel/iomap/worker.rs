@@ -21,8 +21,9 @@
 //!
 //! So each request on a list has a work item that is queued: none waits for a worker that is busy,
 //! for example with a flush. Inodes may share a list, but requests of one never wait for those of
-//! another, which may be what the other waits for. The lists belong to the super block, so a file
-//! system on a loop device does not wait for the one below.
+//! another, which may be what the other waits for. Nor does a write wait for a flush that is not
+//! its own ([`CompleteWork::goes_with`]). The lists belong to the super block, so a file system on
+//! a loop device does not wait for the one below.
 //!
 //! Only the leader and its work item use the queue and the list afterwards: any other request may
 //! be over, and the file system unmounted, once it is on the list.
@@ -75,8 +76,8 @@ use core::{
 /// The most bytes that a file system is told of at once, so that its transaction stays small.
 const MOST_BYTES: isize = 16 << 20;
 
-/// Requests that a worker completes: all of a list at first, then those of one inode, by position
-/// in the file if they are not many.
+/// Requests that a worker completes: all of a list at first, then those of one inode that go with
+/// each other ([`CompleteWork::goes_with`]), by position in the file.
 ///
 /// # Invariants
 ///
@@ -262,7 +263,7 @@ impl<T: CompleteWork> Batch<T> {
                 continue;
             }
             if count == Self::MOST {
-                mem::replace(&mut own, none(self.running)).punt();
+                own = own.punt_others();
                 count = 0;
             }
             own.insert(request);
@@ -273,14 +274,38 @@ impl<T: CompleteWork> Batch<T> {
         own
     }
 
-    /// Leaves the requests to another worker.
-    fn punt(mut self) {
-        // INVARIANT: There is none left.
-        let head = mem::replace(&mut self.first, ptr::null_mut());
-        if !head.is_null() {
-            let run = complete_chain::<T>;
-            Punted { head, run }.enqueue();
+    /// Takes the first request out, and those behind it that go with it.
+    fn split_first(&mut self) -> Option<Self> {
+        let mut links = self.links();
+        let (mut last, mut rest) = links.next()?;
+        for (request, next) in links {
+            if !T::goes_with(&last, &request) {
+                break;
+            }
+            (last, rest) = (request, next);
         }
+        // INVARIANT: Nothing leads from one to the other any more.
+        last.head_mut().next.write(ptr::null_mut());
+        let first = mem::replace(&mut self.first, rest);
+        Some(Self::new(first, self.running))
+    }
+
+    /// Leaves the requests to other workers, one for those that go with each other. Keeps those
+    /// that go with the one whose work item runs.
+    fn punt_others(mut self) -> Self {
+        // INVARIANT: Without a request.
+        let mut own = Self::new(ptr::null_mut(), self.running);
+        while let Some(mut part) = self.split_first() {
+            if part.iter().any(|request| request.is_at(self.running)) {
+                own = part;
+            } else {
+                // INVARIANT: There is none left.
+                let head = mem::replace(&mut part.first, ptr::null_mut());
+                let run = complete_chain::<T>;
+                Punted { head, run }.enqueue();
+            }
+        }
+        own
     }
 }
 
@@ -290,6 +315,10 @@ pub trait CompleteWork: Exported {
     /// Goes on with requests that were punted, at most [`Batch::MOST`], on the work queue
     /// (`iomap_dio_complete_work()`). It has to complete all of them.
     fn complete_work(batch: Batch<Self>, ctx: MaySleep);
+
+    /// Whether one worker completes both. `next` may then have to wait for all that `request` waits
+    /// for. They are of one inode, and none between them in the file is in the batch.
+    fn goes_with(request: &Unique<Self>, next: &Unique<Self>) -> bool;
 }
 
 impl<T: CompleteWork> Unique<T> {
@@ -405,9 +434,10 @@ unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_st
     if !ptr::eq(batch.first, batch.running) {
         let own = batch.split_off(inode);
         while let Some(inode) = batch.inode() {
-            batch.split_off(inode).punt();
+            // None is left: the one whose work item runs is of our own.
+            batch.split_off(inode).punt_others();
         }
-        batch = own;
+        batch = own.punt_others();
     }
     T::complete_work(batch, ctx);
 }

@@ -267,9 +267,7 @@ functions! {
     }
     any fn inode_dio_end(inode: *mut inode) {
         step("inode_dio_end", inode, 0);
-        if !facts(|f| f.counts) {
-            turn_to_next();
-        }
+        while !facts(|f| f.counts) && turn_to_next() {}
         (*inode).i_dio_count -= 1;
         assert!(by() != "worker" || ends() <= 32, "a worker has too many requests");
         facts(|f| f.counts = false);
@@ -294,6 +292,7 @@ functions! {
     }
     sleep fn generic_write_sync(iocb: *mut kiocb, count: isize) -> isize {
         step("flush", iocb, count as usize);
+        assert!(by() != "worker" || flushed() == 1, "a write waits for the flush of another");
         flushes((*iocb).ki_pos as u64, count as u64);
         while (*opened()).locked {
             spin();
@@ -573,8 +572,7 @@ unsafe fn bio_endio(bio: *mut bio, from: Flight) {
         });
     }
     let mapping = &(*opened()).mapping;
-    let cached = mapping.page.is_some_and(|at| at as u64 == case(Case::pos));
-    facts(|f| f.cached_at_end = cached);
+    facts(|f| f.cached_at_end = mapping.page.map(|at| at as u64));
     let failed = (*bio).bi_status != 0;
     step("end", bio, (*bio).bi_status as usize);
     (*bio).bi_end_io.unwrap()(bio);

@@ -73,8 +73,9 @@ struct Context {
     worker_of: Option<usize>,
     /// Where its work item is, if it is a worker.
     work: Option<usize>,
-    /// How many requests it has ended.
+    /// How many requests it has ended, and how often it has flushed.
     ended: usize,
+    flushed: usize,
     /// Interrupts and sections that may not sleep.
     atomic: u32,
     task: Option<(*mut task_struct, Thread)>,
@@ -208,9 +209,9 @@ pub(crate) fn others_follow(requests: &[usize]) {
     context(|c| c.others = requests.iter().rev().copied().collect());
 }
 
-/// The current thread ends the next of them.
-pub(crate) fn turn_to_next() {
-    context(|c| c.request = c.others.pop().unwrap_or(c.request));
+/// The current thread ends the next of them, if there is one.
+pub(crate) fn turn_to_next() -> bool {
+    context(|c| c.others.pop().map(|next| c.request = next).is_some())
 }
 
 /// What the current thread works for from now on, if it is a worker. Returns what it was before.
@@ -270,6 +271,14 @@ pub(crate) fn ends() -> usize {
     context(|c| {
         c.ended += 1;
         c.ended
+    })
+}
+
+/// The current thread flushes once more. Returns how often it has.
+pub(crate) fn flushed() -> usize {
+    context(|c| {
+        c.flushed += 1;
+        c.flushed
     })
 }
 
