@@ -51,14 +51,14 @@ pub(super) fn walk(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MayS
 fn one_mapping(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep) -> Result {
     let extent = match iter.mapping() {
         Mapping::Mapped(extent) => Some((extent, false)),
-        Mapping::Unwritten(extent) if bios.dio().is_write() => Some((extent, true)),
+        Mapping::Unwritten(extent) => Some((extent, true)),
         Mapping::Delalloc => {
             // After the writeback of the page cache, a page was dirtied through mmap(), and the
             // file system reserved space for it. Direct I/O does not lock out page faults.
             bios.iocb().warn_collision();
             return Err(EIO);
         }
-        Mapping::Unwritten(_) | Mapping::Hole | Mapping::Inline(_) | Mapping::Unknown => None,
+        Mapping::Hole | Mapping::Inline(_) | Mapping::Unknown => None,
     };
     let took = match extent {
         Some((extent, unwritten)) => blocks(bios, iter, extent, unwritten, ctx)?,
@@ -71,14 +71,11 @@ fn one_mapping(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep
     iter.advance(took as u64)
 }
 
-/// Transfers the range of a mapping without blocks, or of unwritten ones for a read. Returns the
-/// number of bytes.
+/// Transfers the range of a mapping without blocks. Returns the number of bytes.
 #[inline(never)]
 fn without_bios(memory: &mut IovIter<'_>, place: &Place, ctx: MaySleep) -> Result<usize> {
     let copied = match place.mapping() {
-        Mapping::Hole | Mapping::Unwritten(_) if !place.is_write() => {
-            memory.zero(place.length(), ctx)
-        }
+        Mapping::Hole if !place.is_write() => memory.zero(place.length(), ctx),
         Mapping::Inline(inline) => inline.copy(memory, ctx).or_else(|_| unexpected())?,
         // A file system maps space for a write before it returns.
         Mapping::Hole

@@ -84,8 +84,7 @@ pub(super) fn start<'m, const BOUNCED: bool>(
 ) -> Result<InFlight<Dio, BOUNCED>, (BusyIocb<DioOps>, Result)> {
     let (extent, unwritten) = match place.mapping() {
         Mapping::Mapped(extent) if !needs_more(extent) => (extent, false),
-        // A read of unwritten blocks needs no bio.
-        Mapping::Unwritten(extent) if dio.is_write() && !needs_more(extent) => (extent, true),
+        Mapping::Unwritten(extent) if !needs_more(extent) => (extent, true),
         Mapping::Mapped(_)
         | Mapping::Unwritten(_)
         | Mapping::Hole

@@ -72,8 +72,8 @@ pub enum Mapping<'m> {
     /// Blocks of a device that hold the data.
     #[doc(alias = "IOMAP_MAPPED")]
     Mapped(Extent<'m>),
-    /// Blocks of a device that read as zeroes until the file system converts them, which it does
-    /// when a write to them completes.
+    /// Blocks of a device for a write, which read as zeroes until the file system converts them when
+    /// the write completes. For a read they are a [`Mapping::Hole`].
     #[doc(alias = "IOMAP_UNWRITTEN")]
     Unwritten(Extent<'m>),
     /// Memory of the file system that holds the data.
@@ -572,12 +572,12 @@ impl Place {
     pub fn mapping(&self) -> Mapping<'_> {
         let map = &self.fields().iomap;
         match u32::from(map.type_) {
-            bindings::IOMAP_UNWRITTEN if !map.bdev.is_null() => {
+            bindings::IOMAP_UNWRITTEN if self.is_write() && !map.bdev.is_null() => {
                 self.extent().map_or(Mapping::Unknown, Mapping::Unwritten)
             }
             bindings::IOMAP_MAPPED => self.extent().map_or(Mapping::Unknown, Mapping::Mapped),
             _ if self.covered() == 0 => Mapping::Unknown,
-            // Without a device, unwritten blocks read as zeroes all the same.
+            // Unwritten blocks read as zeroes, also without a device.
             bindings::IOMAP_HOLE | bindings::IOMAP_UNWRITTEN => Mapping::Hole,
             bindings::IOMAP_DELALLOC => Mapping::Delalloc,
             bindings::IOMAP_INLINE => Mapping::Inline(Inline { place: self }),
