@@ -81,15 +81,15 @@ pub struct Template<'r, 'd, T: Exported> {
     /// Where the next bio begins in the file, in bytes.
     pos: i64,
     /// Bytes of data that are left.
-    left: usize,
+    pub(super) left: usize,
     /// The flags of bios of data. Bios of zeroes have their own.
     flags: OpFlags,
     ctx: MaySleep,
 }
 
 impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
-    /// Prepares to build bios of `request` for as much of `span` as there is memory for, unless the
-    /// request and the mapping are not of one file, or not of one direction.
+    /// Prepares to build bios of `request` for `span`, unless the request and the mapping are not of
+    /// one file, not of one direction, or not as far as each other.
     // Not a `Result`: the compiler would take the position apart to put an error in its place.
     #[inline]
     pub fn new(
@@ -101,14 +101,14 @@ impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
         let (iocb, place) = (request.iocb(), span.place);
         if iocb.inode().as_raw() != place.inode().as_raw()
             || request.memory().is_source() != place.is_write()
+            || request.memory().len() as u64 != place.remaining()
         {
             return None;
         }
-        // CAST: Widening, and back a value that is no more than a `usize`.
-        let left = core::cmp::min(span.len, request.memory().len() as u64) as usize;
         Some(Self {
             pos: place.pos(),
-            left,
+            // CAST: As much of the memory at most.
+            left: span.len as usize,
             request,
             span,
             flags,

@@ -739,7 +739,7 @@ mod cases {
             unsafe { (*limits).logical_block_size = 512 };
 
             let mut other = other;
-            // Of another file, for the other direction, and right.
+            // Of another file, for the other direction, right, and further.
             assert_eq!(template(&mut other, extent).err(), Some(EINVAL));
             let mut own = submitter(own, target.iter(bindings::ITER_DEST), 7)?;
             assert_eq!(template(&mut own, extent).err(), Some(EINVAL));
@@ -747,9 +747,12 @@ mod cases {
             let (iocb, _) = own.into_parts();
             let mut own = submitter(iocb, memory, 7)?;
             assert_eq!(template(&mut own, extent)?, 0);
-            own.memory.advance(8192);
             let bios = Template::new(&mut own, extent.span(false)?, OpFlags::SYNC, ctx());
-            assert_eq!(bios.ok_or(EINVAL)?.submit_next(), Err(EINVAL));
+            let mut bios = bios.ok_or(EINVAL)?;
+            bios.left = 0;
+            assert_eq!(bios.submit_next(), Err(EINVAL));
+            own.memory.advance(4096);
+            assert_eq!(template(&mut own, extent).err(), Some(EINVAL));
 
             // One bio of all that is left is for the kiocb of this file, and of something.
             let mut block = Memory::new(0, 4096)?;
