@@ -345,9 +345,9 @@ static REQUESTS: Cache<Dio> = Cache::new();
 /// Called once, by an initcall that runs before file systems are mounted.
 #[export]
 pub unsafe extern "C" fn iomap_dio_rust_init() -> c_int {
-    // SAFETY: Required of the caller.
-    let ready = unsafe { SINGLES.init(RESERVE) };
-    match ready.and_then(|()| REQUESTS.init(c"iomap_dio")) {
+    // SAFETY: Required of the caller. An initcall may sleep.
+    let (ready, ctx) = unsafe { (SINGLES.init(RESERVE), MaySleep::assume()) };
+    match ready.and_then(|()| REQUESTS.init(c"iomap_dio", ctx)) {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }

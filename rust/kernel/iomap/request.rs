@@ -179,7 +179,7 @@ impl<T: Operations> Cache<T> {
     ///
     /// To be called once, from an initcall: it is never destroyed.
     #[doc(alias = "kmem_cache_create")]
-    pub fn init(&'static self, name: &'static CStr) -> Result {
+    pub fn init(&'static self, name: &'static CStr, _ctx: MaySleep) -> Result {
         const { assert!(size_of::<Counted<T>>() <= PAGE_SIZE) };
         // A request that is looked at from two processors is better not split over three lines.
         let flags = 1 << bindings::_slab_flag_bits__SLAB_HWCACHE_ALIGN;

@@ -194,7 +194,7 @@ fn submitter<'d>(
     value: u32,
 ) -> Result<Submitter<'d, Probe>> {
     if !CACHE_READY.xchg(true, Relaxed) {
-        CACHE.init(c"iomap_dio_kunit")?;
+        CACHE.init(c"iomap_dio_kunit", ctx())?;
     }
     let probe = Probe {
         value,
