@@ -174,8 +174,9 @@ impl Bio {
     /// Sets the lifetime hint (`bi_write_hint`) to that of the file (`fcntl(F_SET_RW_HINT)`).
     #[inline]
     pub(crate) fn set_write_hint(&mut self, inode: &Inode) {
-        // SAFETY: The inode is valid; C reads the hint without a lock as well.
-        self.fields().bi_write_hint = unsafe { (*inode.as_raw()).i_write_hint };
+        // SAFETY: The inode is valid; the hint is a byte, which C writes without a lock.
+        self.fields().bi_write_hint =
+            unsafe { (&raw const (*inode.as_raw()).i_write_hint).read_volatile() };
     }
 
     /// Sets up inline encryption for byte `pos` of an encrypted file

@@ -53,7 +53,8 @@ impl Inode {
     ///
     /// A snapshot: without the inode lock a write or a truncation may change the size at once. Take
     /// it once and decide everything from that value. On 64 bit it is a load with acquire
-    /// semantics, so that data below the size is visible to whoever has seen the size.
+    /// semantics, so that data below the size is visible to whoever has seen the size. On 32 bit an
+    /// interrupt must not take it: it would wait for the task that it interrupts.
     #[doc(alias("i_size", "i_size_read"))]
     #[inline]
     pub fn size(&self) -> i64 {
