@@ -95,24 +95,25 @@ impl Operations for Dio {
 
     #[doc(alias = "iomap_dio_done")]
     #[inline(always)]
-    fn done(mut request: Unique<Self>) {
+    fn done(mut request: Unique<Self>) -> Option<Unique<Self>> {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
         if failed || dio.work().is_empty() {
             let more = work_at_end(iocb, dio, failed);
             if more.is_empty() {
                 let (iocb, ret) = complete_request(request, Ok(()), By::LastBio);
-                return iocb.complete(ret);
+                iocb.complete(ret);
+                return None;
             }
             dio.add_work(more);
         }
         count_reasons(dio.work());
-        request.punt();
+        Some(request)
     }
 
     /// Completes the request at once, unless it has failed or that could wait for this worker, as
     /// writeback may.
-    fn done_at_ioend(mut request: Unique<Self>, ctx: MaySleep) {
+    fn done_at_ioend(mut request: Unique<Self>, ctx: MaySleep) -> Option<Unique<Self>> {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
         // As in C. A page that is cached between a look at the range and `->end_io` has zeroes where
@@ -122,10 +123,11 @@ impl Operations for Dio {
         if !more.is_empty() {
             dio.add_work(more);
             count_reasons(more);
-            return request.punt();
+            return Some(request);
         }
         let (iocb, ret) = complete_rare(request, By::Ioend(ctx));
         iocb.complete(ret);
+        None
     }
 }
 

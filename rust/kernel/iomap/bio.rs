@@ -14,15 +14,16 @@
 //! use kernel::{
 //!     block::bio::OpFlags,
 //!     iomap::{
-//!         bio::{Exported, Template},
+//!         bio::Template,
 //!         iter::Span,
 //!         request::Submitter,
+//!         worker::CompleteWork,
 //!     },
 //!     task::MaySleep,
 //! };
 //!
 //! /// Transfers `span`. Returns how many bytes are in flight.
-//! fn transfer<T: Exported>(
+//! fn transfer<T: CompleteWork>(
 //!     request: &mut Submitter<'_, T>,
 //!     span: Span<'_>,
 //!     ctx: MaySleep,
@@ -50,6 +51,7 @@ use super::{
         Submitter,
         Unique, //
     },
+    worker::CompleteWork, //
 };
 use crate::{
     alloc::flags::GFP_KERNEL,
@@ -75,7 +77,7 @@ use crate::{
 ///
 /// It borrows the request and the mapping, so it is gone when either moves on.
 #[doc(alias = "iomap_dio_bio_iter")]
-pub struct Template<'r, 'd, T: Exported> {
+pub struct Template<'r, 'd, T: CompleteWork> {
     request: &'r mut Submitter<'d, T>,
     span: Span<'r>,
     /// Where the next bio begins in the file, in bytes.
@@ -87,7 +89,7 @@ pub struct Template<'r, 'd, T: Exported> {
     ctx: MaySleep,
 }
 
-impl<'r, 'd, T: Exported> Template<'r, 'd, T> {
+impl<'r, 'd, T: CompleteWork> Template<'r, 'd, T> {
     /// Prepares to build bios of `request` for `span`, unless the request and the mapping are not of
     /// one file, not of one direction, or not as far as each other.
     // Not a `Result`: the compiler would take the position apart to put an error in its place.
@@ -313,7 +315,7 @@ fn zeroes(ops: DioOps, span: Span<'_>, pos: i64, len: u32, ctx: MaySleep) -> Res
 /// Submits a bio for byte `pos` of the file, as a part of `request`. `place` has the mapping.
 #[doc(alias = "iomap_dio_submit_bio")]
 #[inline(always)]
-fn submit_bio<T: Exported>(
+fn submit_bio<T: CompleteWork>(
     bio_ref: BioRef<T>,
     request: &Submitter<'_, T>,
     place: &Place,
@@ -406,7 +408,7 @@ unsafe fn end<T: Operations>(
 /// `bio` must have ended, its `bi_private` must be what `Template` has put there, and it
 /// must not be used afterwards. Any context.
 #[doc(alias("iomap_dio_bio_end_io", "bi_end_io"))]
-pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
+pub unsafe extern "C" fn end_io<T: CompleteWork>(bio: *mut bindings::bio) {
     // SAFETY: The block layer, or the file system that stood in for it, gives the bio back.
     if let Some(request) = unsafe { end::<T>(bio, result(bio), false) } {
         done(request);
@@ -415,8 +417,10 @@ pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
 
 /// The last bio of the request has ended. Not inline, for the bios that are not the last.
 #[inline(never)]
-pub(super) fn done<T: Operations>(request: Unique<T>) {
-    T::done(request);
+pub(super) fn done<T: CompleteWork>(request: Unique<T>) {
+    if let Some(request) = T::done(request) {
+        request.punt();
+    }
 }
 
 /// Ends a bio that is a part of an ioend, in the worker that finishes ioends
@@ -428,16 +432,17 @@ pub(super) fn done<T: Operations>(request: Unique<T>) {
 ///
 /// As for [`end_io`], for the bio of `ioend`, and the context must be allowed to sleep.
 #[doc(alias = "iomap_finish_ioend_direct")]
-pub unsafe fn ioend_end_io<T: Operations>(ioend: *mut bindings::iomap_ioend) -> u32 {
+pub unsafe fn ioend_end_io<T: CompleteWork>(ioend: *mut bindings::iomap_ioend) -> u32 {
     // SAFETY: The ioend, which gives its bio back, is valid until that is put.
     let (vecs, request) = unsafe {
         let bio = &raw mut (*ioend).io_bio;
         let (vecs, error) = ((*bio).bi_vcnt, (*ioend).io_error);
         (vecs, end::<T>(bio, to_result(error), true))
     };
-    if let Some(request) = request {
-        // SAFETY: Required of the caller.
-        T::done_at_ioend(request, unsafe { MaySleep::assume() });
+    // SAFETY: Required of the caller.
+    let done = |request| T::done_at_ioend(request, unsafe { MaySleep::assume() });
+    if let Some(request) = request.and_then(done) {
+        request.punt();
     }
     u32::from(vecs)
 }

@@ -549,7 +549,7 @@ unsafe extern "C" fn end_given<T: CompleteWork>(bio: *mut bindings::bio) {
 /// # Safety
 ///
 /// Called by the block layer, once, for such a bio.
-unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
+unsafe extern "C" fn end_started<T: CompleteWork>(bio: *mut bindings::bio) {
     let pad = FrontPad::<T>::of(bio);
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
     // was submitted, and the submission has not been told yet.
@@ -557,8 +557,8 @@ unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
         bio::give_back_pages(bio, (*pad).head.should_dirty);
         end_handshake::<T>(bio, Home::FrontPad)
     };
-    if let Some(request) = request {
-        T::done(request);
+    if let Some(request) = request.and_then(T::done) {
+        request.punt();
     }
 }
 

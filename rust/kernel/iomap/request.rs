@@ -59,7 +59,8 @@
 //! ```
 //!
 //! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]). A
-//! request that its submission gets back is in process context already.
+//! request that its submission gets back is in process context already. It is never punted: a worker
+//! would complete it while the submission still uses the memory of the caller.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 
@@ -126,9 +127,8 @@ use core::{
 /// For each request that was left to its bios the kernel calls exactly one of [`Operations::done`]
 /// and [`Operations::done_at_ioend`], unless it is a bounced read whose data still has to be
 /// copied, or a simple read that has failed: those are punted without either. They own the request
-/// and have to complete it, or to leave that to a worker ([`Unique::punt`]). A submission that
-/// waits, or that leaves a request whose bios have all ended, completes it itself; neither is
-/// called then.
+/// and have to complete it, or to return it, which punts it. A submission that waits, or that
+/// leaves a request whose bios have all ended, completes it itself; neither is called then.
 pub trait Operations: Sized + Send + 'static {
     /// What is kept of a simple read, which is given away with its bio. It becomes a whole request
     /// if the bio fails.
@@ -143,11 +143,11 @@ pub trait Operations: Sized + Send + 'static {
     fn done_simple_read(read: Self::SimpleRead, iocb: BusyIocb<()>);
 
     /// The last bio of the request has ended. Any context, the hard interrupt included: this must
-    /// not sleep (`iomap_dio_done()`).
-    fn done(request: Unique<Self>);
+    /// not sleep (`iomap_dio_done()`). Returns the request if a worker has to complete it.
+    fn done(request: Unique<Self>) -> Option<Unique<Self>>;
 
-    /// The last bio of the request has ended, in a worker for ioends, which may sleep.
-    fn done_at_ioend(request: Unique<Self>, ctx: MaySleep);
+    /// As [`Operations::done`], in a worker for ioends, which may sleep.
+    fn done_at_ioend(request: Unique<Self>, ctx: MaySleep) -> Option<Unique<Self>>;
 }
 
 /// Memory for requests of one kind (`struct kmem_cache`).

@@ -91,12 +91,12 @@ impl Operations for Probe {
 
     fn done_simple_read(_read: Self, _iocb: BusyIocb<()>) {}
 
-    fn done(request: Unique<Self>) {
-        request.punt();
+    fn done(request: Unique<Self>) -> Option<Unique<Self>> {
+        Some(request)
     }
 
-    fn done_at_ioend(request: Unique<Self>, _ctx: MaySleep) {
-        request.punt();
+    fn done_at_ioend(request: Unique<Self>, _ctx: MaySleep) -> Option<Unique<Self>> {
+        Some(request)
     }
 }
 

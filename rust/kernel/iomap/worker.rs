@@ -328,7 +328,7 @@ impl<T: CompleteWork> Unique<T> {
     /// Any context. The request no longer counts as one at the end of an ioend.
     #[doc(alias("queue_work", "llist_add"))]
     #[cold]
-    pub fn punt(self) {
+    pub(super) fn punt(self) {
         self.leave_ioend();
         let list: *mut Llist = self.iocb().inode().dio_done_list().cast();
         let head: *mut Head<T> = self.into_raw().cast();

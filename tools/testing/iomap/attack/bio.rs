@@ -6,10 +6,7 @@ use kernel::{
     error::Result,
     fs::IocbFlags,
     iomap::{
-        bio::{
-            Exported,
-            Template, //
-        },
+        bio::Template,
         bio_set::{
             BioSet,
             Unsubmitted, //
@@ -63,7 +60,7 @@ pub fn exchange<T: Operations>(a: &mut Unsubmitted<T, DioOps>, b: &mut Unsubmitt
 // S6, N7: a bio is submitted unchanged, for its request, through the file system it was built for.
 
 /// Other code cannot change what the bios of a mapping have in common.
-pub fn elsewhere<T: Exported>(bios: &mut Template<'_, '_, T>) {
+pub fn elsewhere<T: CompleteWork>(bios: &mut Template<'_, '_, T>) {
     bios.left = usize::MAX; //~ E0616 left
 }
 
@@ -73,7 +70,7 @@ pub fn for_others(iocb: &mut BusyIocb<DioOps>, others: DioOps) {
 }
 
 /// A request cannot be over while bios are built for it.
-pub fn outlive<T: Exported>(
+pub fn outlive<T: CompleteWork>(
     mut request: Submitter<'_, T>,
     span: Span<'_>,
     ctx: MaySleep,
@@ -91,7 +88,7 @@ pub fn memory<'d, T: Operations>(request: &mut Submitter<'d, T>, other: IovIter<
 // N4, N6: a bio lies in its mapping.
 
 /// A bio begins where the one before it has ended.
-pub fn beyond<T: Exported>(bios: &mut Template<'_, '_, T>) {
+pub fn beyond<T: CompleteWork>(bios: &mut Template<'_, '_, T>) {
     let _next = bios.submit_next(0); //~ E0061 argument
 }
 

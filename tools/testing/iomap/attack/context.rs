@@ -7,10 +7,7 @@ use kernel::{
         plug::plugged, //
     },
     iomap::{
-        bio::{
-            Exported,
-            Template, //
-        },
+        bio::Template,
         bio_set::Unsubmitted,
         iter::{
             Iter,
@@ -46,7 +43,7 @@ pub fn map(iter: &mut Iter<'_>) {
 }
 
 /// Building a bio may wait for memory, and lock pages.
-pub fn build<T: Exported>(request: &mut Submitter<'_, T>, span: Span<'_>) {
+pub fn build<T: CompleteWork>(request: &mut Submitter<'_, T>, span: Span<'_>) {
     let _bios = Template::new(request, span, OpFlags::SYNC); //~ E0061 argument
 }
 

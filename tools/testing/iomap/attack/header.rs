@@ -31,12 +31,12 @@ impl Operations for Wide {
 
     fn done_simple_read(_read: Self, _iocb: BusyIocb<()>) {}
 
-    fn done(request: Unique<Self>) {
-        drop(request);
+    fn done(request: Unique<Self>) -> Option<Unique<Self>> {
+        Some(request)
     }
 
-    fn done_at_ioend(request: Unique<Self>, _ctx: MaySleep) {
-        drop(request);
+    fn done_at_ioend(request: Unique<Self>, _ctx: MaySleep) -> Option<Unique<Self>> {
+        Some(request)
     }
 }
 

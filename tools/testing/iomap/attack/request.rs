@@ -58,9 +58,11 @@ pub fn exchanged<T: Operations>(one: &mut Unique<T>, other: &mut Unique<T>) {
     core::mem::swap(one.parts().0, other.parts().0); //~ E0308 arguments
 }
 
-/// Only requests of the kind that the lists of a super block are for can be punted.
-pub fn punted<T: Operations>(request: Unique<T>) {
-    request.punt(); //~ E0599 punt
+// A worker would complete a request while its submission still has the memory of the caller.
+
+/// Only the end of a bio punts a request.
+pub fn punted<T: CompleteWork>(request: Submitter<'_, T>, ctx: MaySleep) {
+    request.wait(ctx).punt(); //~ E0624 punt
 }
 
 // S11: references made without a bio and forgotten would wrap the count.
