@@ -19,6 +19,7 @@ use kernel::{
         },
         ops::DioOps,
         request::{
+            Cache,
             Operations,
             Submitter,
             Unique, //
@@ -50,6 +51,11 @@ pub fn build<T: CompleteWork>(request: &mut Submitter<'_, T>, span: Span<'_>) {
 /// Submission may wait for the device.
 pub fn submit<T: CompleteWork>(bio: Unsubmitted<T, DioOps>, dio: T) {
     let _flight = bio.start(dio); //~ E0061 argument
+}
+
+/// Memory for the cache may have to be freed first.
+pub fn cache<T: Operations>(cache: &'static Cache<T>) {
+    let _ready = cache.init(c"cache"); //~ E0061 argument
 }
 
 /// A kiocb, whose bios end in an interrupt, is no proof (N1).
