@@ -878,7 +878,7 @@ impl<T: Operations> Unique<T> {
         Self {
             head,
             // SAFETY: Required of the caller: it says where it is.
-            home: unsafe { (*head).home.assume_init() },
+            home: unsafe { (&raw const (*head).home).cast::<Home>().read() },
             armed: Armed::new(),
         }
     }
