@@ -147,10 +147,11 @@ impl CompleteWork for Dio {
     /// their own ones would not.
     fn goes_with(request: &Unique<Self>, next: &Unique<Self>) -> bool {
         let owes = |request: &Unique<Self>| request.dio().work().has(CompWork::SYNC);
-        match (owes(request), owes(next)) {
-            (false, false) => return true,
-            (true, true) => {}
-            (true, false) | (false, true) => return false,
+        if !owes(next) {
+            return !owes(request);
+        }
+        if !owes(request) {
+            return false;
         }
         let (iocb, next) = (request.iocb(), next.iocb());
         // CAST: `isize` is at most 64 bits wide.

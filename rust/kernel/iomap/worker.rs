@@ -208,15 +208,18 @@ impl<T: Operations> Batch<T> {
         };
         let mut others: usize = 0;
         for next in self.iter() {
-            let Some((more, other)) = describe(&next) else {
-                break;
-            };
             // CAST: Widening.
             // OVERFLOW: A position in the file.
             let end = first.iocb().ki_pos().wrapping_add(size as i64);
-            let len = size.saturating_add(more);
             let is_own = ptr::eq(next.iocb().inode(), first.iocb().inode());
-            if next.iocb().ki_pos() != end || other != kind || len > MOST_BYTES || !is_own {
+            if next.iocb().ki_pos() != end || !is_own {
+                break;
+            }
+            let Some((more, other)) = describe(&next) else {
+                break;
+            };
+            let len = size.saturating_add(more);
+            if other != kind || len > MOST_BYTES {
                 break;
             }
             // OVERFLOW: A small number.
@@ -250,62 +253,62 @@ impl<T: Operations> Drop for Batch<T> {
 }
 
 impl<T: CompleteWork> Batch<T> {
-    /// Takes the requests of `inode` out. If they are more than one worker completes, the last ones
-    /// are returned and other workers get the rest.
+    /// Keeps the requests of `inode`, and returns the others. If they are more than one worker
+    /// completes, the last ones are kept and other workers get the rest.
     fn split_off(&mut self, inode: *mut bindings::inode) -> Self {
-        // INVARIANT: Without a request.
-        let none = |running| Self::new(ptr::null_mut(), running);
-        let (mut own, mut count) = (none(self.running), 0);
-        let mut others = none(ptr::null());
-        while let Some(request) = self.next() {
+        // INVARIANT: Each request belongs to one of them.
+        let mut all = Self::new(mem::replace(&mut self.first, ptr::null_mut()), ptr::null());
+        let mut others = Self::new(ptr::null_mut(), ptr::null());
+        let mut count = 0;
+        while let Some(request) = all.next() {
             if request.iocb().inode().as_raw() != inode {
                 others.insert(request);
                 continue;
             }
             if count == Self::MOST {
-                own = own.punt_others();
+                self.punt_others();
                 count = 0;
             }
-            own.insert(request);
+            self.insert(request);
             // OVERFLOW: No more than `MOST`.
             count = count.wrapping_add(1);
         }
-        *self = others;
-        own
+        others
     }
 
-    /// Takes the first request out, and those behind it that go with it.
-    fn split_first(&mut self) -> Option<Self> {
+    /// Takes the first request out, and those behind it that go with it. Says whether the one whose
+    /// work item runs is among them.
+    fn split_first(&mut self) -> Option<(*mut Head<T>, bool)> {
+        let running = self.running;
         let mut links = self.links();
         let (mut last, mut rest) = links.next()?;
+        let mut runs = last.is_at(running);
         for (request, next) in links {
             if !T::goes_with(&last, &request) {
                 break;
             }
+            runs |= request.is_at(running);
             (last, rest) = (request, next);
         }
         // INVARIANT: Nothing leads from one to the other any more.
         last.head_mut().next.write(ptr::null_mut());
-        let first = mem::replace(&mut self.first, rest);
-        Some(Self::new(first, self.running))
+        Some((mem::replace(&mut self.first, rest), runs))
     }
 
     /// Leaves the requests to other workers, one for those that go with each other. Keeps those
     /// that go with the one whose work item runs.
-    fn punt_others(mut self) -> Self {
-        // INVARIANT: Without a request.
-        let mut own = Self::new(ptr::null_mut(), self.running);
-        while let Some(mut part) = self.split_first() {
-            if part.iter().any(|request| request.is_at(self.running)) {
-                own = part;
+    fn punt_others(&mut self) {
+        let mut own = ptr::null_mut();
+        while let Some((head, runs)) = self.split_first() {
+            if runs {
+                own = head;
             } else {
-                // INVARIANT: There is none left.
-                let head = mem::replace(&mut part.first, ptr::null_mut());
                 let run = complete_chain::<T>;
                 Punted { head, run }.enqueue();
             }
         }
-        own
+        // INVARIANT: They were taken out, and are nowhere else.
+        self.first = own;
     }
 }
 
@@ -432,12 +435,14 @@ unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_st
     };
     // The leader is the last one. If it is the first one as well, it is alone.
     if !ptr::eq(batch.first, batch.running) {
-        let own = batch.split_off(inode);
-        while let Some(inode) = batch.inode() {
+        let mut others = batch.split_off(inode);
+        while let Some(inode) = others.inode() {
+            let next = others.split_off(inode);
             // None is left: the one whose work item runs is of our own.
-            batch.split_off(inode).punt_others();
+            others.punt_others();
+            others = next;
         }
-        batch = own.punt_others();
+        batch.punt_others();
     }
     T::complete_work(batch, ctx);
 }
