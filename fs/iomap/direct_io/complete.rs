@@ -146,11 +146,10 @@ impl CompleteWork for Dio {
     /// Writes that owe a flush wait for one that does for all of them. It writes back no page that
     /// their own ones would not.
     fn goes_with(request: &Unique<Self>, next: &Unique<Self>) -> bool {
-        let owes = |request: &Unique<Self>| request.dio().work().has(CompWork::SYNC);
-        if !owes(next) {
-            return !owes(request);
+        if !owes_flush(next) {
+            return !owes_flush(request);
         }
-        if !owes(request) {
+        if !owes_flush(request) {
             return false;
         }
         let (iocb, next) = (request.iocb(), next.iocb());
@@ -162,11 +161,23 @@ impl CompleteWork for Dio {
     }
 }
 
+/// Whether a request owes a flush, if it goes well.
+fn owes_flush(request: &Unique<Dio>) -> bool {
+    request.dio().work().has(CompWork::SYNC)
+}
+
 /// Completes the `next` request, and those in the batch.
 #[inline(never)]
 fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: MaySleep) {
-    // None is left in the end, so the compiler need not look for them.
-    let mut unstable = ManuallyDrop::new([const { None }; Batch::<Dio>::MOST]);
+    // All of a batch owe a flush, or none. None is left in the end, so the compiler need not look
+    // for them.
+    let mut all;
+    let unstable: &mut [Option<Ended>] = if next.as_ref().is_some_and(owes_flush) {
+        all = ManuallyDrop::new([const { None }; Batch::<Dio>::MOST]);
+        &mut *all
+    } else {
+        &mut []
+    };
     let mut places = unstable.iter_mut();
     while let Some(mut request) = next {
         batch.end_io_together(&mut request, end_io_of_a_write, ctx);
@@ -188,9 +199,7 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
         next = batch.next();
     }
     // Only now: `fsync()` may wait for who waits for a request of the batch (`inode_dio_wait()`).
-    if unstable[0].is_some() {
-        flush(&mut *unstable, ctx);
-    }
+    flush(unstable, ctx);
 }
 
 /// Makes writes that go with each other stable, and completes them.

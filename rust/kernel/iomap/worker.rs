@@ -199,11 +199,10 @@ impl<T: Operations> Batch<T> {
         if self.alone {
             return;
         }
-        let describe = |request: &Unique<T>| {
-            let ops = request.iocb().ops_to_merge()?;
-            describe(request).map(|(size, flags)| (size, (ops, flags)))
+        let Some(ops) = first.iocb().ops_to_merge() else {
+            return;
         };
-        let Some((mut size, kind)) = describe(first) else {
+        let Some((mut size, flags)) = describe(first) else {
             return;
         };
         let mut others: usize = 0;
@@ -211,7 +210,8 @@ impl<T: Operations> Batch<T> {
             // CAST: Widening.
             // OVERFLOW: A position in the file.
             let end = first.iocb().ki_pos().wrapping_add(size as i64);
-            let is_own = ptr::eq(next.iocb().inode(), first.iocb().inode());
+            let is_own = ptr::eq(next.iocb().inode(), first.iocb().inode())
+                && next.iocb().ops_to_merge() == Some(ops);
             if next.iocb().ki_pos() != end || !is_own {
                 break;
             }
@@ -219,7 +219,7 @@ impl<T: Operations> Batch<T> {
                 break;
             };
             let len = size.saturating_add(more);
-            if other != kind || len > MOST_BYTES {
+            if other != flags || len > MOST_BYTES {
                 break;
             }
             // OVERFLOW: A small number.
@@ -228,7 +228,7 @@ impl<T: Operations> Batch<T> {
         if others == 0 {
             return;
         }
-        self.alone = first.iocb().end_io_together(size, kind.1) != 0;
+        self.alone = first.iocb().end_io_together(size, flags) != 0;
         if self.alone {
             return;
         }
