@@ -97,6 +97,7 @@ use kernel::{
             Cache,
             Unique, //
         },
+        worker, //
     },
     iov::IovIter,
     prelude::*,
@@ -326,7 +327,7 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
 }
 
 // SAFETY: `iomap_dio_bio_end_io()` and `iomap_finish_ioend_direct()` are above.
-unsafe impl bio::Exported for Dio {}
+unsafe impl worker::Exported for Dio {}
 
 /// The number of reserved bios, because of which an allocation that may wait cannot fail.
 const RESERVE: u32 = 4;

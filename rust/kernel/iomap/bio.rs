@@ -346,18 +346,6 @@ fn submit_bio<T: CompleteWork>(
     }
 }
 
-/// The kind of request that the kernel's exported end functions complete (`iomap_dio_bio_end_io()`,
-/// `iomap_finish_ioend_direct()`), and that is on the lists of a super block. There is one.
-///
-/// A file system that takes part may replace `bi_end_io` of a bio and call these functions later.
-///
-/// # Safety
-///
-/// These functions must call [`end_io`] and [`ioend_end_io`] with this type. Of any other no bio
-/// may be submitted, and none be punted if its super block has lists (`s_dio_done_lists`).
-#[doc(alias("iomap_dio_bio_end_io", "iomap_finish_ioend_direct"))]
-pub unsafe trait Exported: Operations {}
-
 /// Releases a bio that has ended with `result`, and drops its reference to the request of type `T`.
 /// Returns the request if that was the last reference.
 ///

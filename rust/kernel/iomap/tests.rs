@@ -3,10 +3,7 @@
 //! KUnit tests of what needs neither a file nor a device.
 
 use super::{
-    bio::{
-        Exported,
-        Template, //
-    },
+    bio::Template,
     bio_set::BioSet,
     flags::{
         BeginFlags,
@@ -37,7 +34,8 @@ use super::{
     },
     worker::{
         Batch,
-        CompleteWork, //
+        CompleteWork,
+        Exported, //
     },
 };
 use crate::{

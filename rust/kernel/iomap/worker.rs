@@ -36,7 +36,6 @@
 //! C header: [`include/linux/fs/super_types.h`](srctree/include/linux/fs/super_types.h).
 
 use super::{
-    bio::Exported,
     flags::EndIoFlags,
     handover::Llist,
     request::{
@@ -311,6 +310,21 @@ impl<T: CompleteWork> Batch<T> {
         self.first = own;
     }
 }
+
+/// The kind of request that the kernel's exported end functions complete (`iomap_dio_bio_end_io()`,
+/// `iomap_finish_ioend_direct()`), and that is on the lists of a super block. There is one.
+///
+/// A file system that takes part may replace `bi_end_io` of a bio and call these functions later.
+///
+/// # Safety
+///
+/// These functions must call [`end_io`] and [`ioend_end_io`] with this type. Of any other no bio
+/// may be submitted, and none be punted if its super block has lists (`s_dio_done_lists`).
+///
+/// [`end_io`]: super::bio::end_io
+/// [`ioend_end_io`]: super::bio::ioend_end_io
+#[doc(alias("iomap_dio_bio_end_io", "iomap_finish_ioend_direct"))]
+pub unsafe trait Exported: Operations {}
 
 /// Requests that a worker may complete. The lists of a super block have no others, so they are of
 /// one kind.
