@@ -877,7 +877,8 @@ impl<T: Operations> Unique<T> {
         // INVARIANT: Nobody knew of the request but C, who gives it back.
         Self {
             head,
-            // SAFETY: Required of the caller: it says where it is.
+            // SAFETY: Required of the caller: it says where it is. Read as a `Home`, so that the
+            // compiler knows what it may be.
             home: unsafe { (&raw const (*head).home).cast::<Home>().read() },
             armed: Armed::new(),
         }
