@@ -7,6 +7,7 @@
  * of unknown type.  It avoids the known differences between Rust and C, which
  * Documentation/rust/iomap.rst lists and named scripts show.
  */
+#include <linux/bio.h>
 #include <linux/minmax.h>
 #include <linux/prandom.h>
 #include <linux/string.h>
@@ -221,12 +222,16 @@ static void generate_maps(struct script *s, struct rnd_state *r)
 
 /*
  * The block layer decrypts reads in a worker, whose timing varies, and C polls for a
- * bio that the block layer has replaced.
+ * bio that the block layer has replaced.  It encrypts a write in parts of BIO_MAX_VECS
+ * pages, also one that must not be torn: blk_crypto_fallback_encrypt_bio().
  */
 static bool may_be_encrypted(const struct script *s)
 {
+	s64 vecs = s->len / PAGE_SIZE + (s->seg ? s->len / s->seg : 0) + 2;
+
 	return s->crypt != CRYPT_BLOCK_LAYER ||
-	       (s->op == OP_WRITE && !(s->ki_flags & IOCB_HIPRI) && s->submit == SUBMIT_BY_IOMAP);
+	       (s->op == OP_WRITE && !(s->ki_flags & IOCB_HIPRI) && s->submit == SUBMIT_BY_IOMAP &&
+		(!(s->ki_flags & IOCB_ATOMIC) || vecs <= BIO_MAX_VECS));
 }
 
 /* Whether a bio may end within the block of another. */
