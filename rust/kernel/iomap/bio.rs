@@ -205,9 +205,6 @@ impl<'r, 'd, T: CompleteWork> Template<'r, 'd, T> {
             ..
         } = *self;
         let ops = self.request.iocb().ops;
-        let bounced = self.request.shared.bounced;
-        // Of the memory as well.
-        let write = span.place.is_write();
         let mut max = left;
         if span.flags().has(MapFlags::INTEGRITY) {
             // Also without bounce buffers its integrity data has to fit one buffer.
@@ -215,21 +212,24 @@ impl<'r, 'd, T: CompleteWork> Template<'r, 'd, T> {
                 max = core::cmp::min(max, limit);
             }
         }
+        // What is looked at again below needs no place on the stack across the calls.
+        let (shared, place) = (&self.request.shared, span.place);
         self.request.memory.cut(max as u64, |memory| {
-            let vecs = if bounced {
+            let vecs = if shared.bounced {
                 memory.bounce_vecs()
             } else {
                 memory.vecs_to_alloc(MAX_VECS)
             };
-            let opf = flags.into_raw() | op(write);
+            // Of the memory as well.
+            let opf = flags.into_raw() | op(place.is_write());
             let mut bio = alloc(ops, span, vecs, opf, ctx)?;
-            let inode = span.place.inode();
+            let inode = place.inode();
             bio.set_crypt_ctx(inode, pos, ctx);
             bio.set_sector(span.sector(pos));
             bio.set_write_hint(inode);
-            if bounced {
+            if shared.bounced {
                 let filled = bio.bounce(memory, span.max_bio_bytes(), span.alignment);
-                if write || ops.submit_io().is_some() {
+                if place.is_write() || ops.submit_io().is_some() {
                     return filled;
                 }
                 filled.map(Filled::ending_in_task)
