@@ -276,11 +276,12 @@ impl<'a> IovIter<'a> {
     /// this one, and swapping it for another does not compile.
     #[inline(always)]
     pub(crate) fn cut<R>(&mut self, max: u64, section: impl FnOnce(&mut IovIter<'_>) -> R) -> R {
-        // CAST: Widening, and back a value that came from a `usize`.
-        let hidden = (self.len() as u64).saturating_sub(max) as usize;
         let left = self.len_mut();
-        // OVERFLOW: No more is hidden than is left.
-        *left = left.wrapping_sub(hidden);
+        // CAST: Widening, and back a value that is no larger than a `usize`.
+        let shown = min(*left as u64, max) as usize;
+        // OVERFLOW: No more is shown than is left.
+        let hidden = left.wrapping_sub(shown);
+        *left = shown;
         let result = section(&mut IovIter {
             raw: self.raw,
             _memory: PhantomData,
