@@ -112,8 +112,10 @@ fn blocks(
         }
     };
     if dio.is_write() {
-        dio.add_work(work);
         dio.set_through(flags);
+        if !work.is_empty() {
+            dio.add_work(work);
+        }
         // What needs a work queue because of its range or mapping is not polled for.
         if !dio.work().without(CompWork::SYNC).is_empty() {
             bios.iocb().stop_polling();
