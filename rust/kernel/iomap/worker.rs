@@ -209,9 +209,9 @@ impl<T: Operations> Batch<T> {
             // CAST: Widening.
             // OVERFLOW: A position in the file.
             let end = first.iocb().ki_pos().wrapping_add(size as i64);
-            let is_own = ptr::eq(next.iocb().inode(), first.iocb().inode())
+            let alike = ptr::eq(next.iocb().inode(), first.iocb().inode())
                 && next.iocb().ops_to_merge() == Some(ops);
-            if next.iocb().ki_pos() != end || !is_own {
+            if next.iocb().ki_pos() != end || !alike {
                 break;
             }
             let Some((more, other)) = describe(&next) else {

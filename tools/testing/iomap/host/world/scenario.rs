@@ -90,6 +90,8 @@ pub(crate) struct Case {
     /// To which of two inodes the request is, and by which of its files.
     file: usize,
     other_file: bool,
+    /// With which of two tables of callbacks.
+    other_ops: bool,
     /// Somebody truncates the file meanwhile.
     truncated: bool,
     /// So many requests are made at the same time.
@@ -333,6 +335,11 @@ fn run_of(size: usize) -> Vec<usize> {
         (end, bytes) = (end + more as u64, bytes + more);
         run.push(next);
     }
+    let others = world(|w| {
+        run.iter()
+            .any(|&n| w.requests[n].0.other_ops != w.requests[run[0]].0.other_ops)
+    });
+    assert!(!others, "->end_io() is told of what has other callbacks");
     assert_eq!(bytes, size, "->end_io() is told {size} bytes");
     let flies = |o: &Object| {
         run.contains(&o.request) && matches!(o.flight, Flight::Flying | Flight::Polled)
@@ -454,7 +461,7 @@ pub(crate) struct Open {
     pub(crate) locked: bool,
     queue: request_queue,
     bdev: block_device,
-    dops: iomap_dio_ops,
+    dops: [iomap_dio_ops; 2],
     set: bio_set,
 }
 
@@ -512,18 +519,19 @@ unsafe fn open(sb: *mut Super, users: u32) -> *mut kiocb {
         } else {
             null()
         };
-        it.dops.end_io = if c.has_end_io {
+        let dops = &mut it.dops[usize::from(c.other_ops)];
+        dops.end_io = if c.has_end_io {
             Some(end_io)
         } else {
             others.then_some(says_whose)
         };
-        it.dops.flags = IOMAP_DIO_MERGE_END_IO;
+        dops.flags = IOMAP_DIO_MERGE_END_IO;
         if c.inline {
-            it.dops.flags |= IOMAP_DIO_INLINE_UNBOUNCE;
+            dops.flags |= IOMAP_DIO_INLINE_UNBOUNCE;
         }
         if c.part != Part::None {
-            it.dops.submit_io = Some(submit_io);
-            it.dops.bio_set = &raw mut it.set;
+            dops.submit_io = Some(submit_io);
+            dops.bio_set = &raw mut it.set;
         }
         let file = &raw mut it.files[usize::from(c.other_file)];
         ((*iocb).ki_filp, (*iocb).ki_pos) = (file, c.pos() as i64);
@@ -600,7 +608,8 @@ unsafe fn submit(iocb: *mut kiocb) {
         ops.iomap_end = c.has_iomap_end.then_some(iomap_end);
         (c.entry, c.dio_flags)
     });
-    let (dops, none) = (&raw const (*opened()).dops, null_mut());
+    let other_ops = usize::from(case(|c| c.other_ops));
+    let (dops, none) = (&raw const (*opened()).dops[other_ops], null_mut());
     let mut answer = -15;
     if entry == Entry::Split {
         let dio = direct_io::__iomap_dio_rw(iocb, iter, ops, dops, flags, none, 0);
@@ -661,7 +670,7 @@ unsafe fn run(kind: fn(&mut Case)) {
         };
         // Most follow each other.
         c.start = before.end_of(before.maps.len()) + if once_in(8) { BLOCK } else { 0 };
-        (c.file, c.other_file) = (draw(6) as usize / 5, once_in(4));
+        (c.file, c.other_file, c.other_ops) = (draw(6) as usize / 5, once_in(4), once_in(8));
         (c.features, c.truncated) = (before.features, false);
         (c.queues, c.limits, c.partition) = (before.queues, before.limits, before.partition);
         (c.has_end_io, c.extends, c.cached) = (before.has_end_io, before.extends, false);
