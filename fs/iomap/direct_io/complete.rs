@@ -185,7 +185,7 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
         let (iocb, dio) = request.into_parts();
         let ended = end(iocb, &dio, result, By::Worker(ctx), || end_io_flags(&dio));
         batch.free(dio);
-        let place = if ended.owes_flush() {
+        let place = if ended.is_unstable() {
             places.next()
         } else {
             None
@@ -473,8 +473,9 @@ struct Ended {
 }
 
 impl Ended {
+    /// Whether bytes were written that have to be stable, and are not.
     #[inline(always)]
-    fn owes_flush(&self) -> bool {
+    fn is_unstable(&self) -> bool {
         self.sync && self.ret > 0
     }
 
@@ -488,7 +489,7 @@ impl Ended {
     #[inline(always)]
     fn flush_and_complete(self, ctx: Option<MaySleep>) -> (DoneIocb, isize) {
         let flushed = match ctx {
-            Some(ctx) if self.owes_flush() => self.iocb.sync_written(self.ret, ctx),
+            Some(ctx) if self.is_unstable() => self.iocb.sync_written(self.ret, ctx),
             _ => Ok(()),
         };
         self.complete(flushed)
