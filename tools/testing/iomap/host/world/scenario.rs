@@ -675,6 +675,10 @@ unsafe fn run(kind: fn(&mut Case)) {
         (c.queues, c.limits, c.partition) = (before.queues, before.limits, before.partition);
         (c.has_end_io, c.extends, c.cached) = (before.has_end_io, before.extends, false);
         c.short_of_space = before.short_of_space;
+        if !once_in(4) {
+            // Then one worker may complete both.
+            c.iocb_flags = before.iocb_flags;
+        }
         cases.push(c);
     }
     let all = cases.len();
