@@ -124,12 +124,10 @@ fn blocks(
 
     let mark = bios.memory().mark();
     let zero_around = work.zeroes_around();
-    // After a short bio the start of the block has data of this request, which may be in flight.
-    let zero_head = zero_around && place.pos() == bios.iocb().ki_pos();
     let Some(mut template) = Template::new(bios, span, flags, ctx) else {
         return unexpected();
     };
-    let result = build(&mut template, place, zero_head, zero_around);
+    let result = build(&mut template, place, zero_around);
     let copied = template.submitted();
     if let Err(error) = result {
         // The bytes of a bio that was not submitted are not transferred: the next attempt needs
@@ -152,16 +150,11 @@ fn unexpected<T>() -> Result<T> {
 
 /// Submits bios until the mapping or the memory ends.
 #[inline(always)]
-fn build(
-    bios: &mut Template<'_, '_, Dio>,
-    place: &Place,
-    zero_head: bool,
-    zero_around: bool,
-) -> Result {
+fn build(bios: &mut Template<'_, '_, Dio>, place: &Place, zero_around: bool) -> Result {
     if bios.is_over() {
         return Ok(());
     }
-    if zero_head {
+    if zero_around {
         zeroed(bios.zero_head())?;
     }
 

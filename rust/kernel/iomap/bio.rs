@@ -83,7 +83,7 @@ pub struct Template<'r, 'd, T: CompleteWork> {
     /// Where the next bio begins in the file, in bytes.
     pos: i64,
     /// Bytes of data that are left.
-    pub(super) left: usize,
+    left: usize,
     /// The flags of bios of data. Bios of zeroes have their own.
     flags: OpFlags,
     ctx: MaySleep,
@@ -239,20 +239,25 @@ impl<'r, 'd, T: CompleteWork> Template<'r, 'd, T> {
         })
     }
 
-    /// Writes zeroes to the block that the data begins in, up to the data.
+    /// Writes zeroes to the block that the data begins in, up to the data, if the request begins
+    /// there. Otherwise that has data of the request, which may be in flight after a short bio.
     ///
     /// Fails as [`Template::zero_tail`].
     #[doc(alias = "iomap_dio_zero")]
     #[inline]
     pub fn zero_head(&mut self) -> Result {
-        let pos = self.pos;
+        let pos = self.span.place.pos();
+        if pos != self.request.iocb().ki_pos() {
+            return Ok(());
+        }
         let block_size = self.span.place.inode().block_size();
         // CAST: Less than a block.
         let pad = (pos as u64 & u64::from(block_size.wrapping_sub(1))) as u32;
         self.zero(pos.wrapping_sub(i64::from(pad)), pad)
     }
 
-    /// Writes zeroes to the block that the data ends in, from the end of the data on.
+    /// Writes zeroes to the block that the data ends in, from the end of the data on. That is what
+    /// was submitted so far, and nothing else is afterwards.
     ///
     /// The bio carries neither priority nor lifetime hint, because it is not the caller's data.
     /// Fails with `EINVAL` if a block takes more pages of zeroes than a bio has segments, or if the
@@ -264,6 +269,7 @@ impl<'r, 'd, T: CompleteWork> Template<'r, 'd, T> {
         let block_size = self.span.place.inode().block_size();
         // CAST: Less than a block.
         let pad = (pos.wrapping_neg() as u64 & u64::from(block_size.wrapping_sub(1))) as u32;
+        self.left = 0;
         self.zero(pos, pad)
     }
 
