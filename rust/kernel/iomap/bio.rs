@@ -355,8 +355,8 @@ fn submit_bio<T: CompleteWork>(
 /// Releases a bio that has ended with `result`, and drops its reference to the request of type `T`.
 /// Returns the request if that was the last reference.
 ///
-/// A bounced read copies its data here, which takes process context: a file system that submits
-/// such bios itself ends them in a worker.
+/// A bounced read copies its data here, which takes process context: the block layer ends its bio
+/// there ([`Filled::ending_in_task`]), and so does a file system that submits it ([`DioOps`]).
 ///
 /// # Safety
 ///

@@ -98,7 +98,8 @@ impl<'a> MapOps<'a> {
 ///
 /// # Invariants
 ///
-/// If there are callbacks, they are valid until the request that they belong to is over.
+/// If there are callbacks, they are valid until the request that they belong to is over. A
+/// `submit_io` ends the bios of a bounced read in process context, where their data is copied.
 #[doc(alias = "iomap_dio_ops")]
 #[derive(Clone, Copy, PartialEq)]
 pub struct DioOps(Option<NonNull<bindings::iomap_dio_ops>>);
@@ -108,7 +109,8 @@ impl DioOps {
     ///
     /// # Safety
     ///
-    /// `ops` must be NULL or point at callbacks which stay valid until the request is over.
+    /// `ops` must be NULL or point at callbacks which stay valid until the request is over. Their
+    /// `submit_io`, if they have one, must end the bios of a bounced read in process context.
     #[inline]
     pub unsafe fn from_raw(ops: *const bindings::iomap_dio_ops) -> Self {
         // INVARIANT: Required of the caller.

@@ -390,7 +390,7 @@ pub struct Submitter<'d, T: Operations> {
 
 impl<'d, T: Operations> Submitter<'d, T> {
     /// Begins the submission of the request of `iocb` to or from `memory`, through bounce buffers
-    /// if `bounced`. The end of a bounced read copies the data, which takes process context.
+    /// if `bounced`.
     #[inline]
     pub fn new(
         prepared: Prepared<T>,
