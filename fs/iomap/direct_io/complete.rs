@@ -116,8 +116,8 @@ impl Operations for Dio {
     fn done_at_ioend(mut request: Unique<Self>, ctx: MaySleep) -> Option<Unique<Self>> {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
-        // As in C. A page that is cached between a look at the range and `->end_io` has zeroes where
-        // the data becomes visible, and a flush writes back what was cached.
+        // As in C. A page that is cached between a look at the range and `->end_io` has zeroes
+        // where the data becomes visible, and a flush writes back what was cached.
         let waits = !dio.work().is_empty() && iocb.has_any_cached_page();
         let more = work_at_end(iocb, dio, failed).with_if(waits, CompWork::INVALIDATE);
         if !more.is_empty() {

@@ -698,7 +698,8 @@ impl Filled {
         self
     }
 
-    /// Has the bio raise no interrupt (`bio_set_polled()`): it ends only when somebody polls for it.
+    /// Has the bio raise no interrupt (`bio_set_polled()`): it ends only when somebody polls for
+    /// it.
     ///
     /// Returns false if nobody could, because the block layer will submit an encrypted copy in its
     /// place: the device cannot encrypt.

@@ -90,8 +90,8 @@ pub struct Template<'r, 'd, T: CompleteWork> {
 }
 
 impl<'r, 'd, T: CompleteWork> Template<'r, 'd, T> {
-    /// Prepares to build bios of `request` for `span`, unless the request and the mapping are not of
-    /// one file, not of one direction, or not as far as each other.
+    /// Prepares to build bios of `request` for `span`, unless the request and the mapping are not
+    /// of one file, not of one direction, or not as far as each other.
     // Not a `Result`: the compiler would take the position apart to put an error in its place.
     #[inline]
     pub fn new(

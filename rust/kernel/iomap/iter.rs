@@ -72,8 +72,8 @@ pub enum Mapping<'m> {
     /// Blocks of a device that hold the data.
     #[doc(alias = "IOMAP_MAPPED")]
     Mapped(Extent<'m>),
-    /// Blocks of a device for a write, which read as zeroes until the file system converts them when
-    /// the write completes. For a read they are a [`Mapping::Hole`].
+    /// Blocks of a device for a write, which read as zeroes until the file system converts them
+    /// when the write completes. For a read they are a [`Mapping::Hole`].
     #[doc(alias = "IOMAP_UNWRITTEN")]
     Unwritten(Extent<'m>),
     /// Memory of the file system that holds the data.
@@ -166,8 +166,8 @@ impl Iter<'_> {
         const WORDS: usize = size_of::<bindings::iomap>() / size_of::<usize>();
         const { assert!(size_of::<bindings::iomap>() == WORDS * size_of::<usize>()) };
         let iter = self.as_raw();
-        // SAFETY: The memory is ours, and nobody uses the mapping, which is lent until here at most.
-        // All of it are plain numbers and pointers.
+        // SAFETY: The memory is ours, and nobody uses the mapping, which is lent until here at
+        // most. All of it are plain numbers and pointers.
         unsafe {
             for map in [&raw mut (*iter).iomap, &raw mut (*iter).srcmap] {
                 let words = map.cast::<[usize; WORDS]>();

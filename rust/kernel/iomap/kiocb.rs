@@ -123,8 +123,8 @@ impl Iocb {
         unsafe { (*self.as_raw()).ki_flags &= !IocbFlags::HIPRI.into_raw() };
     }
 
-    /// Lets the caller poll for a bio if it wants to, or ends polling if nobody can. Returns whether
-    /// it is polled for.
+    /// Lets the caller poll for a bio if it wants to, or ends polling if nobody can. Returns
+    /// whether it is polled for.
     #[inline(always)]
     pub(super) fn poll_for(&self, bio: &mut Filled) -> bool {
         // The caller of a synchronous request sleeps, so it cannot poll.
@@ -153,9 +153,9 @@ impl Iocb {
         unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).private) }
     }
 
-    /// Whether [`DoneIocb::sync_written`] will differ in nothing but the range: both are of one open
-    /// file, which knows what errors of the page cache it was told of, and want the same to be
-    /// stable, also if the inode no longer wants that of all writes.
+    /// Whether [`DoneIocb::sync_written`] will differ in nothing but the range: both are of one
+    /// open file, which knows what errors of the page cache it was told of, and want the same to
+    /// be stable, also if the inode no longer wants that of all writes.
     pub fn syncs_as(&self, other: &Self) -> bool {
         let same = |flag| self.flags().has(flag) == other.flags().has(flag);
         self.shares_file_with(other) && same(IocbFlags::SYNC) && same(IocbFlags::DSYNC)

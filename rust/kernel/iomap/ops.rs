@@ -167,7 +167,8 @@ impl DioOps {
     /// which its caller has passed `flags`.
     ///
     /// It has none if a worker of it ends the bios of a bounced read only because the data is
-    /// copied then (`IOMAP_DIO_INLINE_UNBOUNCE`): a copy that may be made in any context needs none.
+    /// copied then (`IOMAP_DIO_INLINE_UNBOUNCE`): a copy that may be made in any context needs
+    /// none.
     #[inline]
     pub fn takes_part(&self, flags: CallerFlags) -> bool {
         (self.bio_set().is_some() || self.submit_io().is_some())

@@ -59,8 +59,8 @@
 //! ```
 //!
 //! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]). A
-//! request that its submission gets back is in process context already. It is never punted: a worker
-//! would complete it while the submission still uses the memory of the caller.
+//! request that its submission gets back is in process context already. It is never punted: a
+//! worker would complete it while the submission still uses the memory of the caller.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 
@@ -647,9 +647,9 @@ pub(super) struct BioRef<T: Operations> {
     pub(super) shared: Shared<T>,
 }
 
-// SAFETY: The reference count is atomic, and what a `BioRef` shows of the request is `Sync`. Whoever
-// drops the last one gets the request: `T` is `Send`, and nothing that is done with a kiocb depends
-// on the thread, as C completes it wherever the last bio ends.
+// SAFETY: The reference count is atomic, and what a `BioRef` shows of the request is `Sync`.
+// Whoever drops the last one gets the request: `T` is `Send`, and nothing that is done with a kiocb
+// depends on the thread, as C completes it wherever the last bio ends.
 unsafe impl<T: Operations> Send for BioRef<T> {}
 
 impl<T: Operations> BioRef<T> {
