@@ -307,6 +307,7 @@ pub unsafe extern "C" fn iomap_finish_ioend_direct(ioend: *mut bindings::iomap_i
 /// * `iocb`, its open file and `iter` are as for [`iomap_dio_rw`], and `iter` is a destination.
 /// * `iomi` is valid, with a mapping of the file system, until the call returns.
 /// * `inode_dio_begin()` was called; the count is given back by this request.
+/// * The file is not encrypted.
 #[cfg_attr(not(CONFIG_IOMAP_DIO_COMPARE), export)]
 #[cfg_attr(CONFIG_IOMAP_DIO_COMPARE, export_name = "rust___iomap_dio_read_simple")]
 pub unsafe extern "C" fn __iomap_dio_read_simple(

@@ -108,7 +108,7 @@ pub(super) fn start<'m, const BOUNCED: bool>(
         }
     }
 
-    let mut bio = match SINGLES.fill::<_, false, BOUNCED>(iocb, &span, memory, flags, ctx) {
+    let mut bio = match SINGLES.fill::<_, BOUNCED>(iocb, &span, memory, flags, ctx) {
         Ok(bio) => bio,
         Err((iocb, error)) => {
             // Pinning may fail at a later segment, and leaves the iterator there.
@@ -158,7 +158,7 @@ pub(crate) fn read(
         Err(error) => return iocb.refuse(error),
     };
     trace::begin(&iocb, &mut memory, CallerFlags::empty(), 0);
-    let mut bio = match SINGLES.fill::<_, true, false>(iocb, &span, &mut memory, flags, ctx) {
+    let mut bio = match SINGLES.fill::<_, false>(iocb, &span, &mut memory, flags, ctx) {
         Ok(bio) => bio,
         Err((iocb, error)) => {
             if error == EAGAIN {

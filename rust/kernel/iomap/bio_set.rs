@@ -37,7 +37,8 @@ use super::{
     kiocb::{
         Answer,
         Armed,
-        BusyIocb, //
+        BusyIocb,
+        Callbacks, //
     },
     ops::DioOps,
     request::{
@@ -158,14 +159,12 @@ impl<T: Operations> BioSet<T> {
     /// those of the bio.
     ///
     /// With `BOUNCED` the data of a write is copied to a buffer of the bio now, and that of a read
-    /// when the bio has ended. A `SIMPLE` one is a read of a file that is not encrypted, and leaves
-    /// out what only others need.
+    /// when the bio has ended. A simple read leaves out what only others need.
     ///
     /// The kiocb belongs to the bio from now on. If this fails, it comes back with the error; the
-    /// memory stays where pinning or copying it has ended, but for a `SIMPLE` one that fails with
-    /// `ENOTBLK`. If this succeeds, the memory of an
-    /// asynchronous kiocb, or that of a bounced read, may stay where it was: whoever answers the
-    /// request moves it on ([`IovIter::advance`]).
+    /// memory stays where pinning or copying it has ended, but for a simple read that fails with
+    /// `ENOTBLK`. If this succeeds, the memory of an asynchronous kiocb, or that of a bounced read,
+    /// may stay where it was: whoever answers the request moves it on ([`IovIter::advance`]).
     ///
     /// A request that must not block waits neither for memory nor, where that can tell, for the
     /// device: then its bio fails with `EAGAIN`.
@@ -174,10 +173,10 @@ impl<T: Operations> BioSet<T> {
     /// without waiting, with `ENOMEM` if there is none for a bounce buffer, with `EFAULT` if the
     /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
     /// needs it, or if the memory is for the other direction, or the kiocb of another file, than
-    /// the mapping; a `SIMPLE` one may use that of a write.
+    /// the mapping; a simple read may use that of a write.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
-    pub fn fill<'m, O, const SIMPLE: bool, const BOUNCED: bool>(
+    pub fn fill<'m, O: Callbacks, const BOUNCED: bool>(
         &'static self,
         iocb: BusyIocb<O>,
         span: &Whole<'m>,
@@ -187,11 +186,11 @@ impl<T: Operations> BioSet<T> {
     ) -> Result<Unsubmitted<'m, T, O, BOUNCED>, (BusyIocb<O>, Error)> {
         let place = span.place;
         let write = memory.is_source();
-        if write != (!SIMPLE && place.is_write()) || !ptr::eq(iocb.inode(), place.inode()) {
+        if write != (!O::SIMPLE && place.is_write()) || !ptr::eq(iocb.inode(), place.inode()) {
             return Err((iocb, EINVAL));
         }
         // Whether there are more than a bio can have is seen by one more.
-        let most = if SIMPLE || BOUNCED {
+        let most = if O::SIMPLE || BOUNCED {
             MAX_VECS
         } else {
             MAX_VECS + 1
@@ -206,7 +205,7 @@ impl<T: Operations> BioSet<T> {
         } else {
             memory.bounce_vecs()
         };
-        if !SIMPLE && vecs == most {
+        if !O::SIMPLE && vecs == most {
             return Err((iocb, ENOTBLK));
         }
         let gfp = if place.is_nowait() {
@@ -227,7 +226,7 @@ impl<T: Operations> BioSet<T> {
             bio
         };
         bio.set_sector(span.sector(place.pos()));
-        if !SIMPLE {
+        if !O::SIMPLE {
             bio.set_write_hint(place.inode());
             bio.set_crypt_ctx(place.inode(), place.pos(), ctx);
         }
@@ -242,7 +241,7 @@ impl<T: Operations> BioSet<T> {
         } else {
             // All of it or nothing, so that nothing has to be cut off: C would leave pages pinned
             // then. It does that to a simple read as well.
-            let alignment = if SIMPLE {
+            let alignment = if O::SIMPLE {
                 span.bdev().logical_block_size()
             } else {
                 1
@@ -257,7 +256,7 @@ impl<T: Operations> BioSet<T> {
         // One with a bounce buffer has it all.
         if !BOUNCED && u64::from(bio.size()) != place.remaining() {
             // Lent memory has not moved on, and others have a mark.
-            if SIMPLE && (!memory.is_bvec() || iocb.is_sync()) {
+            if O::SIMPLE && (!memory.is_bvec() || iocb.is_sync()) {
                 // SAFETY: The iterator was advanced by so much just now.
                 unsafe { bindings::iov_iter_revert(memory.as_raw(), bio.size() as usize) };
             }

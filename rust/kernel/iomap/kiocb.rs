@@ -172,14 +172,27 @@ impl Iocb {
     }
 }
 
+/// The callbacks that the request of a kiocb has: [`DioOps`] for one of `iomap_dio_rw()`, and none,
+/// `()`, for a simple read.
+pub trait Callbacks {
+    /// This is a simple read, of a file that is not encrypted.
+    const SIMPLE: bool;
+}
+
+impl Callbacks for DioOps {
+    const SIMPLE: bool = false;
+}
+
+impl Callbacks for () {
+    const SIMPLE: bool = true;
+}
+
 /// A kiocb whose request is being prepared.
-///
-/// `O` is [`DioOps`] for a request of `iomap_dio_rw()`, and `()` for a simple read, which has no
-/// callbacks.
 ///
 /// # Invariants
 ///
-/// The callbacks of `O`, if it has any, are those of the file's own file system for direct I/O.
+/// The callbacks of `O`, if it has any, are those of the file's own file system for direct I/O. If
+/// it is [`Callbacks::SIMPLE`], the file is not encrypted.
 #[must_use = "the caller of the request wants an answer"]
 pub struct NewIocb<O> {
     iocb: Iocb,
@@ -201,7 +214,8 @@ impl<O> NewIocb<O> {
     /// # Safety
     ///
     /// `ptr` must point at a kiocb with an open file, and both must stay valid, and be left to the
-    /// returned value, until the request is over. `ops` must be for direct I/O on that file.
+    /// returned value, until the request is over. `ops` must be for direct I/O on that file, which
+    /// must not be encrypted if they are `()`.
     #[inline]
     pub unsafe fn from_raw(ptr: *mut bindings::kiocb, ops: O) -> Self {
         // INVARIANT: Required of the caller.
@@ -273,7 +287,7 @@ pub struct Told(());
 ///
 /// One count of `i_dio_count` of the file's inode belongs to this value. The callbacks of `O`, if
 /// it has any, are those of the request and were not told of its end, or have failed to hear of it
-/// together with others.
+/// together with others. If it is [`Callbacks::SIMPLE`], the file is not encrypted.
 #[doc(alias = "i_dio_count")]
 #[must_use = "a dropped request is never completed"]
 pub struct BusyIocb<O> {

@@ -767,7 +767,7 @@ mod cases {
             let whole = extent.whole(false)?;
             let stranger = super::iocb(DioOps::none())?;
             let flags = OpFlags::SYNC;
-            let filled = BIOS.fill::<_, false, false>(stranger, &whole, &mut block, flags, ctx());
+            let filled = BIOS.fill::<_, false>(stranger, &whole, &mut block, flags, ctx());
             let Err((stranger, error)) = filled else {
                 return Err(EINVAL);
             };

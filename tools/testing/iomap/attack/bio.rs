@@ -106,7 +106,7 @@ pub fn all<T: Operations>(
     ctx: MaySleep,
 ) {
     let flags = OpFlags::SYNC;
-    let _ = set.fill::<_, false, false>(iocb, span, memory, flags, ctx); //~ E0308 mismatched
+    let _ = set.fill::<_, false>(iocb, span, memory, flags, ctx); //~ E0308 mismatched
 }
 
 /// A bio is submitted before its mapping is over.
@@ -119,7 +119,7 @@ pub fn late<T: CompleteWork>(
 ) {
     if let Mapping::Mapped(extent) = iter.mapping() {
         let (all, flags) = (extent.whole(false).unwrap(), OpFlags::SYNC);
-        if let Ok(bio) = set.fill::<_, false, false>(iocb, &all, memory, flags, ctx) {
+        if let Ok(bio) = set.fill::<_, false>(iocb, &all, memory, flags, ctx) {
             let _over = iter.next(Ok(()), ctx); //~ E0502 iter
             let _flight = bio.start(dio, ctx);
         }
