@@ -16,6 +16,15 @@ use crate::{
     types::Opaque, //
 };
 
+/// A limit of a device, as it is now: its driver may change it at the same time.
+macro_rules! limit {
+    ($device:expr, $field:ident) => {{
+        let device: &BlockDevice = $device;
+        // SAFETY: By the invariants the device and its queue are valid.
+        unsafe { (&raw const (*(*device.as_raw()).bd_queue).limits.$field).read_volatile() }
+    }};
+}
+
 /// A block device that somebody else keeps open (`struct block_device`).
 ///
 /// # Invariants
@@ -44,21 +53,13 @@ impl BlockDevice {
         self.0.get()
     }
 
-    /// The limits, as they are now.
-    #[inline(always)]
-    fn limits(&self) -> bindings::queue_limits {
-        // SAFETY: By the invariants the device and its queue are valid. C reads the fields without
-        // a lock as well.
-        unsafe { (*(*self.as_raw()).bd_queue).limits }
-    }
-
     /// The smallest unit that the device addresses, in bytes: a power of two
     /// (`bdev_logical_block_size()`).
     ///
     /// The position and the size of each bio must be multiples of it.
     #[inline]
     pub(crate) fn logical_block_size(&self) -> u32 {
-        self.limits().logical_block_size
+        limit!(self, logical_block_size)
     }
 
     /// The alignment in bytes that memory segments need, less one (`bdev_dma_alignment()`).
@@ -66,7 +67,7 @@ impl BlockDevice {
     /// An address is aligned if it has no bit of the mask.
     #[inline]
     pub(crate) fn dma_alignment_mask(&self) -> u32 {
-        self.limits().dma_alignment
+        limit!(self, dma_alignment)
     }
 
     /// Whether a write with [`OpFlags::FUA`] is stable once its bio has ended, without a flush: the
@@ -79,7 +80,7 @@ impl BlockDevice {
     pub fn can_write_through(&self) -> bool {
         // SAFETY: The device is valid by the invariants.
         let has_write_cache = unsafe { bindings::bdev_write_cache(self.as_raw()) };
-        !has_write_cache || self.limits().features & bindings::BLK_FEAT_FUA != 0
+        !has_write_cache || limit!(self, features) & bindings::BLK_FEAT_FUA != 0
     }
 
     /// Whether the driver honours [`OpFlags::NOWAIT`] (`bdev_nowait()`).
@@ -90,19 +91,22 @@ impl BlockDevice {
     #[doc(alias = "bdev_nowait")]
     #[inline]
     pub fn has_nowait(&self) -> bool {
-        self.limits().features & bindings::BLK_FEAT_NOWAIT != 0
+        limit!(self, features) & bindings::BLK_FEAT_NOWAIT != 0
     }
 
     /// The largest bio in bytes whose integrity data fits one buffer (`max_integrity_io_size()`).
     ///
     /// Zero for a device without an integrity profile.
     pub(crate) fn max_integrity_bytes(&self) -> usize {
-        let mut limits = self.limits();
-        match limits.integrity.metadata_size {
-            0 => 0,
-            // SAFETY: The limits are those of a device with an integrity profile.
-            // CAST: Widening.
-            _ => unsafe { bindings::max_integrity_io_size(&mut limits) as usize },
+        // SAFETY: By the invariants the device and its queue are valid. The limits are those of a
+        // device with an integrity profile, or not looked at.
+        unsafe {
+            let mut limits = (&raw const (*(*self.as_raw()).bd_queue).limits).read_volatile();
+            match limits.integrity.metadata_size {
+                0 => 0,
+                // CAST: Widening.
+                _ => bindings::max_integrity_io_size(&mut limits) as usize,
+            }
         }
     }
 }
