@@ -208,14 +208,14 @@ impl<O> Deref for NewIocb<O> {
     }
 }
 
-impl<O> NewIocb<O> {
+impl<O: Callbacks> NewIocb<O> {
     /// Takes a kiocb from the caller of a request. `ops` are the callbacks of the file system.
     ///
     /// # Safety
     ///
     /// `ptr` must point at a kiocb with an open file, and both must stay valid, and be left to the
     /// returned value, until the request is over. `ops` must be for direct I/O on that file, which
-    /// must not be encrypted if they are `()`.
+    /// must not be encrypted if they are [`Callbacks::SIMPLE`].
     #[inline]
     pub unsafe fn from_raw(ptr: *mut bindings::kiocb, ops: O) -> Self {
         // INVARIANT: Required of the caller.
