@@ -96,6 +96,8 @@ pub(crate) struct Case {
     truncated: bool,
     /// So many requests are made at the same time.
     pub(crate) many: u64,
+    /// They are alike, and follow each other.
+    alike: bool,
 }
 
 /// What has happened.
@@ -663,13 +665,20 @@ unsafe fn run(kind: fn(&mut Case)) {
     let mut cases = vec![drawn(kind)];
     for n in 1..cases[0].many as usize {
         let before = &cases[n - 1];
+        let end = before.end_of(before.maps.len());
+        if before.alike {
+            let mut c = before.clone();
+            (c.start, c.cached, c.truncated, c.end_io_fails) = (end, false, false, once_in(4));
+            cases.push(c);
+            continue;
+        }
         let mut c = if before.many > 32 {
             before.clone()
         } else {
             drawn(kind)
         };
         // Most follow each other.
-        c.start = before.end_of(before.maps.len()) + if once_in(8) { BLOCK } else { 0 };
+        c.start = end + if once_in(8) { BLOCK } else { 0 };
         (c.file, c.other_file, c.other_ops) = (draw(6) as usize / 5, once_in(4), once_in(8));
         (c.features, c.truncated) = (before.features, false);
         (c.queues, c.limits, c.partition) = (before.queues, before.limits, before.partition);
@@ -863,6 +872,7 @@ kinds! { 9:
                 // So many that spin would take too long.
                 c.iocb_flags |= flag(8, IOCB_HIPRI);
             }
+            c.alike = once_in(4);
             let kind = pick(&[IOMAP_UNWRITTEN, IOMAP_UNWRITTEN, IOMAP_MAPPED]);
             c.maps = vec![(1 + draw(2), kind, flag(4, IOMAP_F_SHARED))];
             (c.fault, c.no_memory, c.fails_of_4) = (0, false, pick(&[0, 0, 0, 1]));
