@@ -98,8 +98,8 @@ impl BlockDevice {
     ///
     /// Zero for a device without an integrity profile.
     pub(crate) fn max_integrity_bytes(&self) -> usize {
-        // SAFETY: By the invariants the device and its queue are valid. The limits are those of a
-        // device with an integrity profile, or not looked at.
+        // SAFETY: By the invariants the device and its queue are valid. The function gets a copy that
+        // nobody changes, of a device with an integrity profile.
         unsafe {
             let mut limits = (&raw const (*(*self.as_raw()).bd_queue).limits).read_volatile();
             match limits.integrity.metadata_size {

@@ -789,8 +789,8 @@ pub fn account_cancelled_write(bytes: usize, _ctx: MaySleep) {
 #[inline(never)]
 pub(crate) unsafe fn set_nowait(bio: *mut bindings::bio) {
     const FEATURES: u32 = bindings::BLK_FEAT_NOWAIT | bindings::BLK_FEAT_ZONED;
-    // SAFETY: Required of the caller. The device and its queue are valid as long as the bio, and C
-    // reads the limits without a lock as well.
+    // SAFETY: Required of the caller. The device and its queue are valid as long as the bio. The
+    // limits may change meanwhile, as in C: then the bio waits, or is split and fails with EAGAIN.
     unsafe {
         let queue = (*(*bio).bi_bdev).bd_queue;
         if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 {

@@ -256,8 +256,8 @@ impl<'r, 'd, T: CompleteWork> Template<'r, 'd, T> {
         self.zero(pos.wrapping_sub(i64::from(pad)), pad)
     }
 
-    /// Writes zeroes to the block that the data ends in, from the end of the data on. That is what
-    /// was submitted so far, and nothing else is afterwards.
+    /// Writes zeroes to the block that the data ends in, from the end of the data on: from behind
+    /// the last byte that was submitted. The template submits no more data afterwards.
     ///
     /// The bio carries neither priority nor lifetime hint, because it is not the caller's data.
     /// Fails with `EINVAL` if a block takes more pages of zeroes than a bio has segments, or if the
