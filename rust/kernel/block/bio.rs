@@ -272,8 +272,8 @@ impl Bio {
 
     /// Lends the bio the segments of all of `memory`, a bvec iterator (`bio_iov_iter_set()`).
     ///
-    /// `memory` does not move on: an advance costs more than the rest, and nobody looks at the
-    /// iterator of a request in flight.
+    /// `memory` does not move on: an advance costs more than the rest, and nobody relies on
+    /// the iterator of a request in flight.
     ///
     /// Fails with `ENOTBLK` if that is not `len` bytes, and with `EINVAL` if the memory is of
     /// another kind, or not aligned as the device needs it. The bio is put then.

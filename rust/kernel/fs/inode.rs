@@ -75,8 +75,8 @@ impl Inode {
     /// (`s_dio_done_wq`).
     ///
     /// It is separate from the system's queues, because memory reclaim may wait for a completion.
-    /// Its workers are in process context and may sleep. Once there is one it stays until the last
-    /// file of the super block is closed.
+    /// Its workers are in process context and may sleep. Once there is one it stays until the
+    /// file system is unmounted.
     #[inline]
     pub(crate) fn dio_done_wq(&self) -> Option<&Queue> {
         // ORDERING: Carries the address dependency on the queue's initialisation, as in C.

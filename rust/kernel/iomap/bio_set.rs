@@ -339,8 +339,9 @@ impl<T: CompleteWork> Unsubmitted<'_, T, ()> {
     /// error, [`CompleteWork::complete_work`] goes on with it, perhaps before this returns. The
     /// caller of the request may have freed its `memory` by then.
     ///
-    /// Sleeps on page locks, and until the driver has a free tag. Waits for the bio if the kiocb is
-    /// synchronous, because nobody could complete that, and returns it with the result.
+    /// Sleeps on page locks, and until the driver has a free tag unless the bio must not wait.
+    /// Waits for the bio if the kiocb is synchronous, because nobody could complete that, and
+    /// returns it with the result.
     #[inline(always)]
     pub fn submit(
         self,

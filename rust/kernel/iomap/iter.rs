@@ -18,11 +18,11 @@
 //! # Calls of the file system
 //!
 //! A file system with an `iomap_begin` gets a call of it for each mapping, and a call of its
-//! `iomap_end` with the bytes that were done, if it has one. Its `iomap_next`, if it has that
-//! instead, does both at once. This module leaves out what has no effect: it calls a lone
-//! `iomap_begin` without going through `iomap_iter()`, and calls nobody at the end of the last
-//! mapping if there is nothing to end. A walk that begins while a tracepoint of iterators is
-//! enabled uses `iomap_iter()` throughout.
+//! `iomap_end` with the bytes that were done, if it has one. Its `iomap_next`, if it has one, does
+//! both at once. This module leaves out what has no effect: it calls an `iomap_begin` without an
+//! `iomap_end`, also one beside an `iomap_next`, without going through `iomap_iter()`, and calls
+//! nobody at the end of the last mapping if there is nothing to end. A walk that begins while a
+//! tracepoint of iterators is enabled uses `iomap_iter()` throughout.
 
 use super::{
     flags::{

@@ -4,7 +4,7 @@
 //!
 //! A bio may end in hard interrupt context. A function that may block (page cache invalidation, a
 //! cache flush, waiting, blocking allocation) therefore takes a [`MaySleep`] argument, and only
-//! submission and a work queue make one.
+//! functions that C calls in process context make one.
 //!
 //! C header: [`include/linux/kernel.h`](srctree/include/linux/kernel.h).
 
