@@ -330,7 +330,7 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
 // SAFETY: `iomap_dio_bio_end_io()` and `iomap_finish_ioend_direct()` are above.
 unsafe impl worker::Exported for Dio {}
 
-/// The number of reserved bios, because of which an allocation that may wait cannot fail.
+/// The number of bios in reserve for simple reads that may wait for memory.
 const RESERVE: u32 = 4;
 
 /// The bios of simple reads and of the other requests of a single bio.

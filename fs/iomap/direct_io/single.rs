@@ -113,7 +113,11 @@ pub(super) fn start<'m, const BOUNCED: bool>(
         Err((iocb, error)) => {
             // Pinning may fail at a later segment, and leaves the iterator there.
             memory.rewind(mark, 0);
-            let again = if error == EAGAIN { Err(EAGAIN) } else { Ok(()) };
+            let again = if error == EAGAIN && place.is_nowait() {
+                Err(EAGAIN)
+            } else {
+                Ok(())
+            };
             return Err((iocb, again));
         }
     };

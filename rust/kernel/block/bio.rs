@@ -333,8 +333,8 @@ impl Bio {
     /// segments of the caller. They come before that of the buffer, and `bi_vcnt` is their number;
     /// user pages are pinned. `memory` moves on, unless it is a bvec iterator that is read into.
     ///
-    /// Fails with `ENOTBLK` if `memory` is not `len` bytes or more than 1 MiB, with `ENOMEM` if
-    /// there is none without waiting, with `EFAULT` if the memory cannot be accessed, and with
+    /// Fails with `ENOTBLK` if `memory` is not `len` bytes or more than 1 MiB, with `EAGAIN` if no
+    /// buffer is free without waiting, with `EFAULT` if the memory cannot be accessed, and with
     /// `EINVAL` if a write must not fault it in or the bio has too few segments. The bio is put
     /// then, and `memory` stays where the copy or the pinning has ended.
     ///
@@ -381,7 +381,7 @@ impl Bio {
                 bindings::kmem_cache_alloc(if size <= PAGE_SIZE { small } else { large }, gfp)
             };
             if buffer.is_null() {
-                return Err(ENOMEM);
+                return Err(EAGAIN);
             }
             // From now on an error frees it.
             bio.bi_private = buffer;

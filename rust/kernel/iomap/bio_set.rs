@@ -132,8 +132,8 @@ impl<T: Operations> BioSet<T> {
     /// Fills the reserve with `reserve` bios and sets up the caches per CPU (`bioset_init()`), and
     /// those of bounce buffers, which `/proc/slabinfo` shows as `iomap_dio_bounce...`.
     ///
-    /// The reserve guarantees progress when memory is short: an allocation that may wait gets a bio
-    /// when one of these is put. Fails with `ENOMEM`.
+    /// The reserve is for simple reads, whose bios are put where they end: one that may wait for
+    /// memory gets a bio when another is put. Fails with `ENOMEM`.
     ///
     /// # Safety
     ///
@@ -169,11 +169,12 @@ impl<T: Operations> BioSet<T> {
     /// A request that must not block waits neither for memory nor, where that can tell, for the
     /// device: then its bio fails with `EAGAIN`.
     ///
+    /// Only a simple read that may block waits for memory for its bio.
+    ///
     /// Fails with `ENOTBLK` if one bio may not take all of it, with `EAGAIN` if there is no memory
-    /// without waiting, with `ENOMEM` if there is none for a bounce buffer, with `EFAULT` if the
-    /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
-    /// needs it, or if the memory is for the other direction, or the kiocb of another file, than
-    /// the mapping; a simple read may use that of a write.
+    /// without waiting, with `EFAULT` if the caller's memory cannot be accessed, and with `EINVAL`
+    /// if that is not aligned as the device needs it, or if the memory is for the other direction,
+    /// or the kiocb of another file, than the mapping; a simple read may use that of a write.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
     pub fn fill<'m, O: Callbacks, const BOUNCED: bool>(
@@ -208,10 +209,12 @@ impl<T: Operations> BioSet<T> {
         if !O::SIMPLE && vecs == most {
             return Err((iocb, ENOTBLK));
         }
-        let gfp = if place.is_nowait() {
-            GFP_NOWAIT
-        } else {
+        // What ends a request may wait for a file system below this one that needs a bio of the
+        // reserve. So the bio of a request that lives in front of it does not come from there.
+        let gfp = if O::SIMPLE && !place.is_nowait() {
             GFP_KERNEL
+        } else {
+            GFP_NOWAIT
         };
         let opf = flags.into_raw() | op(write);
         // SAFETY: The bio set is static, and in use as its constructor requires. There is room in
@@ -232,10 +235,7 @@ impl<T: Operations> BioSet<T> {
         }
         let filled = if BOUNCED {
             // SAFETY: `init` has made the caches.
-            match unsafe { bio.bounce_at_once(memory, place.remaining(), *self.buffers.get()) } {
-                Err(error) if error == ENOMEM && place.is_nowait() => Err(EAGAIN),
-                filled => filled,
-            }
+            unsafe { bio.bounce_at_once(memory, place.remaining(), *self.buffers.get()) }
         } else if memory.is_bvec() && !iocb.is_sync() {
             bio.borrow(memory, span.bdev(), place.remaining())
         } else {

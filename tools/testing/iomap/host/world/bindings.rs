@@ -414,7 +414,10 @@ functions! {
         if gfp == GFP_KERNEL {
             might_sleep("bio_alloc_bioset");
         } else if once_in(4) {
-            facts(|f| (f.no_bio = true, f.perhaps.push(-11)));
+            // A request that may wait tries again.
+            if case(|c| c.has(IOCB_NOWAIT)) {
+                facts(|f| (f.no_bio = true, f.perhaps.push(-11)));
+            }
             return null_mut();
         }
         let pad = (*set).front_pad as usize;
