@@ -163,7 +163,7 @@ static void dirty_folios(struct kunit *test)
 static void pages_of_ranges(struct kunit *test)
 {
 	static const pgoff_t at[] = {
-		0, 1, 63, 64, 127, 4095, 4096, 1 << 18, LLONG_MAX >> PAGE_SHIFT,
+		0, 1, 63, 64, 127, 4095, 4096, 1 << 18, MAX_LFS_FILESIZE >> PAGE_SHIFT,
 	};
 	struct address_space *mapping = kunit_kzalloc(test, sizeof(*mapping), GFP_KERNEL);
 
