@@ -8,6 +8,7 @@
  * Documentation/rust/iomap.rst lists and named scripts show.
  */
 #include <linux/bio.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/prandom.h>
 #include <linux/string.h>
@@ -227,7 +228,7 @@ static void generate_maps(struct script *s, struct rnd_state *r)
  */
 static bool may_be_encrypted(const struct script *s)
 {
-	s64 vecs = s->len / PAGE_SIZE + (s->seg ? s->len / s->seg : 0) + 2;
+	s64 vecs = s->len / PAGE_SIZE + (s->seg ? div64_s64(s->len, s->seg) : 0) + 2;
 
 	return s->crypt != CRYPT_BLOCK_LAYER ||
 	       (s->op == OP_WRITE && !(s->ki_flags & IOCB_HIPRI) && s->submit == SUBMIT_BY_IOMAP &&
