@@ -132,8 +132,9 @@ impl<T: Operations> BioSet<T> {
     /// Fills the reserve with `reserve` bios and sets up the caches per CPU (`bioset_init()`), and
     /// those of bounce buffers, which `/proc/slabinfo` shows as `iomap_dio_bounce...`.
     ///
-    /// The reserve is for simple reads, whose bios are put where they end: one that may wait for
-    /// memory gets a bio when another is put. Fails with `ENOMEM`.
+    /// The reserve is for simple reads, whose bios are put where they end, or by a worker if the
+    /// read has failed: one that may wait for memory gets a bio when another is put. Fails with
+    /// `ENOMEM`.
     ///
     /// # Safety
     ///
