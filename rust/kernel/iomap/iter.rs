@@ -19,10 +19,10 @@
 //!
 //! A file system with an `iomap_begin` gets a call of it for each mapping, and a call of its
 //! `iomap_end` with the bytes that were done, if it has one. Its `iomap_next`, if it has one, does
-//! both at once. This module leaves out what has no effect: it calls an `iomap_begin` without an
-//! `iomap_end`, also one beside an `iomap_next`, without going through `iomap_iter()`, and calls
-//! nobody at the end of the last mapping if there is nothing to end. A walk that begins while a
-//! tracepoint of iterators is enabled uses `iomap_iter()` throughout.
+//! both at once. This module leaves out what has no effect: it calls an `iomap_next`, and an
+//! `iomap_begin` without an `iomap_end`, also one beside an `iomap_next`, without going through
+//! `iomap_iter()`, and calls nobody at the end of the last mapping if there is nothing to end. A
+//! walk that begins while a tracepoint of iterators is enabled calls no `iomap_begin` by itself.
 
 use super::{
     flags::{
@@ -119,8 +119,9 @@ pub struct Iter<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     NotYet,
-    /// Without `iomap_iter()`: there is nothing to do at the end of a mapping.
+    /// By its `iomap_begin`: there is nothing to do at the end of a mapping.
     Directly,
+    /// By [`Iter::iterate`].
     ByIter,
     /// In one of these ways or not at all, and it is not asked again.
     Over,
@@ -307,8 +308,14 @@ impl Iter<'_> {
         }
         match self.begin_directly(ctx) {
             Some(ret) => is_there(ret),
-            None => is_there(self.begin_by_iter(ctx)).map(|_| !self.may_stay()),
+            None => is_there(self.begin_single_by_iter(ctx)).map(|_| !self.may_stay()),
         }
+    }
+
+    /// As [`Iter::begin_by_iter`]. Not inline, for the requests that do not come here.
+    #[inline(never)]
+    fn begin_single_by_iter(&mut self, ctx: MaySleep) -> c_int {
+        self.begin_by_iter(ctx)
     }
 
     /// Whether this is a write that must not block, of which something may stay if it fails now.
@@ -320,7 +327,7 @@ impl Iter<'_> {
             && (ops.iomap_begin.is_none() || ops.iomap_end.is_some())
     }
 
-    /// As [`Iter::begin`], by `iomap_iter()`. Returns what that returns.
+    /// As [`Iter::begin`], by [`Iter::iterate`]. Returns what `iomap_iter()` would.
     #[inline(always)]
     fn begin_by_iter(&mut self, ctx: MaySleep) -> c_int {
         if self.remaining() == 0 {
@@ -328,7 +335,7 @@ impl Iter<'_> {
             return 0;
         }
         self.asked = Asked::ByIter;
-        self.iterate(Ok(()), ctx)
+        self.iterate(ctx)
     }
 
     /// Makes the mapping a hole of no bytes, so that nobody uses it and no `iomap_end` is called
@@ -354,7 +361,8 @@ impl Iter<'_> {
     #[inline]
     pub fn next(&mut self, status: Result, ctx: MaySleep) -> Result<bool> {
         if self.asked == Asked::ByIter {
-            return is_there(self.iterate(status, ctx));
+            self.fields_mut().status = errno(status);
+            return is_there(self.iterate(ctx));
         }
         if self.asked == Asked::Directly && status.is_ok() && self.remaining() == 0 {
             return Ok(false);
@@ -375,8 +383,8 @@ impl Iter<'_> {
         }
     }
 
-    /// Calls `iomap_iter()`, or does what that would do where [`Iter::begin`] did. Returns what
-    /// that returns.
+    /// Ends the current mapping, if there is one, and asks for the next as [`Iter::begin`] did.
+    /// Returns what `iomap_iter()` would.
     fn finish_and_begin(&mut self, status: Result, ctx: MaySleep) -> c_int {
         if let Asked::NotYet | Asked::Over = self.asked {
             return errno(status);
@@ -390,16 +398,26 @@ impl Iter<'_> {
                 return ret;
             }
         }
-        self.iterate(status, ctx)
+        self.fields_mut().status = errno(status);
+        self.iterate(ctx)
     }
 
-    /// Calls `iomap_iter()`.
+    /// Calls `iomap_next`, or `iomap_iter()` if there is none or somebody traces iterators. That has
+    /// the checks of [`Place::mapping`] besides, and one for what only buffered writes set.
     #[inline(always)]
-    fn iterate(&mut self, status: Result, _ctx: MaySleep) -> c_int {
-        self.fields_mut().status = errno(status);
+    fn iterate(&mut self, _ctx: MaySleep) -> c_int {
+        let (raw, ops) = (self.as_raw(), self.ops);
         // SAFETY: The iterator and the callbacks are valid, and the context may sleep.
-        let ret = unsafe { bindings::iomap_iter(self.as_raw(), self.ops) };
-        if ret <= 0 {
+        let ret = unsafe {
+            let next = (*ops).iomap_next;
+            match next.filter(|_| !trace::iterators_are_traced()) {
+                Some(next) => next(raw, &raw mut (*raw).iomap, &raw mut (*raw).srcmap),
+                None => bindings::iomap_iter(raw, ops),
+            }
+        };
+        if ret > 0 {
+            self.fields_mut().iter_start_pos = self.pos();
+        } else {
             self.stop();
         }
         ret

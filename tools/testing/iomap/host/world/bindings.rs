@@ -65,6 +65,7 @@ structs! {
     iomap_ops {
         iomap_begin: iomap_iter_begin_fn,
         iomap_end: Option<unsafe extern "C" fn(*mut inode, i64, i64, isize, u32, *mut iomap) -> c_int>,
+        iomap_next: Option<unsafe extern "C" fn(*const iomap_iter, *mut iomap, *mut iomap) -> c_int>,
     }
     iomap_dio_ops {
         end_io: Option<unsafe extern "C" fn(*mut kiocb, isize, c_int, c_uint) -> c_int>,
