@@ -338,6 +338,8 @@ static void generate_answers(struct script *s, struct rnd_state *r)
 {
 	unsigned int i, n;
 
+	/* Few, because probes are removed and added again for it, which takes as long as 30 scripts. */
+	s->untraced = chance(r, 1);
 	s->next = chance(r, 30);
 	s->no_end = !s->next && chance(r, 30);
 	s->dops = chance(r, 30);
