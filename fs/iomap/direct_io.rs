@@ -149,7 +149,7 @@ unsafe fn call<'a>(
     private: *mut c_void,
     done_before: usize,
 ) -> Call<'a> {
-    // SAFETY: Required of the caller, for each of the pointers.
+    // SAFETY: Required of the caller, for each of the pointers. No call has another request.
     unsafe {
         let inode = Inode::from_raw((*(*iocb).ki_filp).f_inode);
         let memory = IovIter::from_raw(iter);
@@ -315,7 +315,7 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
     iter: *mut bindings::iov_iter,
     iomi: *mut bindings::iomap_iter,
 ) -> isize {
-    // SAFETY: Required of the caller, for each of the pointers.
+    // SAFETY: Required of the caller, for each of the pointers. No call has another request.
     let (iocb, memory, place, ctx) = unsafe {
         (
             NewIocb::from_raw(iocb, ()).assume_dio_begun(),

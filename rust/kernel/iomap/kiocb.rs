@@ -216,6 +216,9 @@ impl<O: Callbacks> NewIocb<O> {
     /// `ptr` must point at a kiocb with an open file, and both must stay valid, and be left to the
     /// returned value, until the request is over. `ops` must be for direct I/O on that file, which
     /// must not be encrypted if they are [`Callbacks::SIMPLE`].
+    ///
+    /// The caller of the request must get the [`Answer`] that the returned value becomes. An answer
+    /// does not say whose it is, so no code may have two requests to answer at a time.
     #[inline]
     pub unsafe fn from_raw(ptr: *mut bindings::kiocb, ops: O) -> Self {
         // INVARIANT: Required of the caller.
