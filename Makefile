@@ -37,7 +37,7 @@ profile: ## instructions for each I/O by function, C beside Rust (CACHE=1: cache
 count: ## is the Rust path as cheap as its budget says?
 	@$T/count.sh budget
 
-test: ## build the test kernel and run every test (MACHINE=qemu: KUnit on x86_64)
+test: ## build the test kernel and run the tests on it (MACHINE=qemu: KUnit on x86_64)
 	@$T/test.sh
 
 fstests: ## run the tests of fstests on ext4, XFS, btrfs and f2fs with C and with Rust (XFSTESTS=~/xfstests, MINUTES=180)

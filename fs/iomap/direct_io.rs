@@ -59,20 +59,20 @@
 //!                       Iter::end()           bi_end_io: end_started()
 //!                       InFlight::leave()
 //!  (Answer)             -EIOCBQUEUED          Dio::done()
-//!                                               with completion work:
-//!                                               Unique::punt() ---------> Dio::complete_work()
-//!                                             end()                       end()
-//!  BusyIocb<Told>                               BusyIocb::end_io()          BusyIocb::end_io()
-//!                                                                           invalidate_written()
-//!  DoneIocb                                     BusyIocb::end_dio()         BusyIocb::end_dio()
-//!                                               advance_pos()               advance_pos()
+//!                                               end()                     end()
+//!  BusyIocb<Told>                                 BusyIocb::end_io()          BusyIocb::end_io()
+//!                                                                             invalidate_written()
+//!  DoneIocb                                       BusyIocb::end_dio()         BusyIocb::end_dio()
+//!                                                 advance_pos()               advance_pos()
 //!                                                                           sync_written()
-//!  (ki_complete())                            DoneIocb::complete()        DoneIocb::complete()
+//!  (ki_complete())                              DoneIocb::complete()        DoneIocb::complete()
+//!                                             with completion work instead:
+//!                                             Unique::punt() -----------> Dio::complete_work()
 //! ```
 //!
 //! The interrupt may come as soon as the bio is submitted. If it comes before `leave()`, this
-//! returns the request, and the task completes it with [`complete::answer`]. A worker is needed
-//! only if blocks have to be converted, pages dropped or the device flushed, and after an error.
+//! returns the request, and the task completes it with [`complete::answer`]. This write needs
+//! a worker only if pages have to be dropped or the device flushed, or after an error.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 

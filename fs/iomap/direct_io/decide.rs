@@ -23,8 +23,8 @@ pub(crate) fn goes_past(pos: i64, len: u64, end: i64) -> bool {
     (pos as u64).saturating_add(len) > end as u64
 }
 
-/// The result of a read of `size` bytes: at most up to `i_size`, the size of the file when it
-/// began, which was before that.
+/// The result of a read of `size` bytes: at most those up to `i_size`, the size of the file when
+/// the read began. It began before the end of the file.
 ///
 /// Bytes beyond that are in the caller's memory, but do not count.
 #[inline]

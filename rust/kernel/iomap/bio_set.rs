@@ -3,9 +3,9 @@
 //! Requests of a single bio, each as one allocation.
 //!
 //! A bio set can keep room in front of each of its bios (front pad). A [`BioSet`] puts the request
-//! there. Such a request needs no allocation besides its bio, which comes from a per-CPU cache, and
-//! a bounce buffer, and no reference count: of the submission and the end of the bio, the second
-//! one owns the request.
+//! there. Such a request needs no allocation besides its bio, which comes from a per-CPU cache if
+//! it has few segments, and a bounce buffer, and no reference count: of the submission and the end
+//! of the bio, the second one owns the request.
 //!
 //! ```text
 //!                 submit(): given away with its bio

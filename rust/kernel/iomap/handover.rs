@@ -4,9 +4,9 @@
 //!
 //! A submission and the bios it has sent run at the same time, and one of them completes the
 //! request: whoever is last. This module decides who that is. It holds the state by which a request
-//! is handed over, and the memory ordering of that; [`super::request`] owns the memory and knows the
-//! scheduler. It uses nothing but atomics, so that `tools/testing/iomap/host` compiles
-//! this very file and runs it through all its interleavings.
+//! is handed over, and the memory ordering of that; [`super::request`] owns the memory and knows
+//! the scheduler. It uses nothing but atomics, so that `tools/testing/iomap/host` compiles this very
+//! file and runs it through all its interleavings.
 //!
 //! # Several bios
 //!
@@ -44,9 +44,8 @@
 //!      +---------> task --end()--------------+
 //! ```
 //!
-//! Each step is fully ordered, except that `hand_back()` is a release; a look that finds the step of
-//! the other is an acquire.
-//! None of this sleeps or takes a lock, so it works in any context.
+//! Each step is fully ordered, except that `hand_back()` is a release; a look that finds the step
+//! of the other is an acquire. None of this sleeps or takes a lock, so it works in any context.
 //!
 //! # Many requests for one worker
 //!

@@ -17,12 +17,12 @@
 //!
 //! # Calls of the file system
 //!
-//! A file system with an `iomap_begin` gets a call of it for each mapping, and a call of its
-//! `iomap_end` with the bytes that were done, if it has one. Its `iomap_next`, if it has one, does
-//! both at once. This module leaves out what has no effect: it calls an `iomap_next`, and an
-//! `iomap_begin` without an `iomap_end`, also one beside an `iomap_next`, without going through
-//! `iomap_iter()`, and calls nobody at the end of the last mapping if there is nothing to end. A
-//! walk that begins while a tracepoint of iterators is enabled calls no `iomap_begin` by itself.
+//! `iomap_iter()` calls the `iomap_next` of a file system for each mapping. Without one it calls
+//! `iomap_begin`, and then `iomap_end` with the bytes that were done. This module leaves out what
+//! has no effect. It calls an `iomap_begin` without an `iomap_end` itself, also one beside an
+//! `iomap_next`, and nobody at the end of the last mapping. It calls another `iomap_next` itself as
+//! well. While a tracepoint of iterators is enabled no walk calls an `iomap_next` itself, and none
+//! that begins then calls an `iomap_begin`.
 
 use super::{
     flags::{
@@ -153,7 +153,7 @@ fn errno(result: Result) -> c_int {
     }
 }
 
-/// Whether there is a mapping, from what `iomap_iter()` has returned.
+/// Whether there is a mapping, from what `iomap_iter()` or an `iomap_next` has returned.
 #[inline(always)]
 fn is_there(ret: c_int) -> Result<bool> {
     to_result(ret).map(|()| ret > 0)
@@ -279,9 +279,9 @@ impl Iter<'_> {
     /// Asks for the first mapping (`iomap_iter()`), unless it was asked for already. Returns
     /// whether there is a mapping.
     ///
-    /// Calls `iomap_begin` directly for a file system that has nothing to do at the end of a
-    /// mapping. Fails with the error of the file system, such as `EAGAIN` if it would have to block
-    /// for a [`BeginFlags::NOWAIT`] request; there is no mapping then.
+    /// A file system that has nothing to do at the end of a mapping is asked by its `iomap_begin`,
+    /// others by [`Iter::iterate`]. Fails with the error of the file system, such as `EAGAIN` if it
+    /// would have to block for a [`BeginFlags::NOWAIT`] request; there is no mapping then.
     #[doc(alias = "iomap_iter")]
     #[inline(always)]
     pub fn begin(&mut self, ctx: MaySleep) -> Result<bool> {
@@ -402,8 +402,8 @@ impl Iter<'_> {
         self.iterate(ctx)
     }
 
-    /// Calls `iomap_next`, or `iomap_iter()` if there is none or somebody traces iterators. That has
-    /// the checks of [`Place::mapping`] besides, and one for what only buffered writes set.
+    /// Calls `iomap_next`, or `iomap_iter()` if there is none or somebody traces iterators. That
+    /// has the checks of [`Place::mapping`] besides, and one for what only buffered writes set.
     #[inline(always)]
     fn iterate(&mut self, _ctx: MaySleep) -> c_int {
         let (raw, ops) = (self.as_raw(), self.ops);

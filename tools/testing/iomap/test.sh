@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Every test, from nothing: static checks, unit tests of the tools, tests on the host of what needs
+# The tests, from nothing: static checks, unit tests of the tools, tests on the host of what needs
 # no kernel, the test kernel, its KUnit suites, and the file system suite with both implementations
 # in User Mode Linux guests.
 #

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Named scripts: cases in which C is odd or wrong.  Scripts with .differs show all
- * known differences; Documentation/rust/iomap.rst gives the reasons.  In the others
+ * Named scripts: cases in which C is odd or wrong.  Scripts with .differs show known
+ * differences; Documentation/rust/iomap.rst has all, with the reasons.  In the others
  * both implementations behave the same.
  */
 #include "../script.h"
