@@ -73,16 +73,19 @@ fn one_mapping(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep
 
 /// Transfers the range of a mapping without blocks. Returns the number of bytes.
 #[inline(never)]
-fn without_bios(memory: &mut IovIter<'_>, place: &Place, ctx: MaySleep) -> Result<usize> {
-    let copied = match place.mapping() {
-        Mapping::Hole if !place.is_write() => memory.zero(place.length(), ctx),
+fn without_bios(memory: &mut IovIter<'_>, iter: &mut Iter<'_>, ctx: MaySleep) -> Result<usize> {
+    let copied = match iter.mapping() {
+        Mapping::Hole if !iter.is_write() => memory.zero(iter.length(), ctx),
         Mapping::Inline(inline) => inline.copy(memory, ctx).or_else(|_| unexpected())?,
         // A file system maps space for a write before it returns.
         Mapping::Hole
         | Mapping::Unwritten(_)
         | Mapping::Delalloc
         | Mapping::Mapped(_)
-        | Mapping::Unknown => return unexpected(),
+        | Mapping::Unknown => {
+            iter.stop_if_empty();
+            return unexpected();
+        }
     };
     if copied == 0 {
         return Err(EFAULT);

@@ -349,6 +349,15 @@ impl Iter<'_> {
         map.length = 0;
     }
 
+    /// Ends the walk if the file system has returned a mapping of no bytes, with which nothing can
+    /// be done. [`Iter::next`] takes that for none: it would forget the status, and ask again.
+    #[cold]
+    pub fn stop_if_empty(&mut self) {
+        if self.fields().iomap.length == 0 {
+            self.stop();
+        }
+    }
+
     /// Ends the current mapping and asks for the one at the current position (`iomap_iter()`), if
     /// there was one so far.
     ///
