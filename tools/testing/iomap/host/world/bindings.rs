@@ -270,7 +270,8 @@ functions! {
         step("inode_dio_end", inode, 0);
         while !facts(|f| f.counts) && turn_to_next() {}
         (*inode).i_dio_count -= 1;
-        assert!(by() != "worker" || ends() <= 32, "a worker has too many requests");
+        let ended = ends();
+        assert!(by() != "worker" || ended <= 32, "a worker has too many requests");
         facts(|f| f.counts = false);
         assert!(in_flight(inode) <= (*inode).i_dio_count, "a truncation goes on while a bio is in flight");
     }
@@ -294,11 +295,12 @@ functions! {
     sleep fn generic_write_sync(iocb: *mut kiocb, count: isize) -> isize {
         step("flush", iocb, count as usize);
         assert!(by() != "worker" || flushed() == 1, "a write waits for the flush of another");
-        flushes((*iocb).ki_pos as u64, count as u64);
+        let fails = once_in(8);
+        flushes((*iocb).ki_pos as u64, count as u64, fails);
         while (*opened()).locked {
             spin();
         }
-        count
+        if fails { -5 } else { count }
     }
     sleep fn fserror_report(_: *mut super_block, inode: *mut inode, _: u32, pos: i64, _: u64, error: c_int, _: u32) {
         turn_to(request_at(inode, pos as u64));
@@ -399,6 +401,7 @@ functions! {
             might_sleep("the copy to the caller's memory");
         }
         buffer.copied = true;
+        has_copied(true);
         bytes
     }
     any fn copy_from_iter(_: *mut c_void, _: usize, _: *mut iov_iter) -> usize { unreachable!("no inline data") }
@@ -496,6 +499,7 @@ functions! {
     }
     sleep fn bio_set_pages_dirty(_: *mut bio) {}
     any fn bio_release_dirty_pages(bio: *mut bio) -> bool {
+        assert!(!has_copied(false), "a page is looked at before others see what was copied to it");
         let are_dirty = !once_in(2);
         if are_dirty {
             bio_release_pages(bio, false);

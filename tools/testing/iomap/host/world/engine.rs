@@ -73,11 +73,13 @@ struct Context {
     worker_of: Option<usize>,
     /// Where its work item is, if it is a worker.
     work: Option<usize>,
-    /// How many requests it has ended, and how often it has flushed.
-    ended: usize,
+    /// The requests that it has ended, and how often it has flushed.
+    ended: Vec<usize>,
     flushed: usize,
     /// Interrupts and sections that may not sleep.
     atomic: u32,
+    /// It has copied data to the caller's memory, and no barrier has come after that.
+    copied: bool,
     task: Option<(*mut task_struct, Thread)>,
 }
 
@@ -269,9 +271,19 @@ pub(crate) fn runs<T>(work: *mut T) {
 /// The current thread ends one more request. Returns how many it has.
 pub(crate) fn ends() -> usize {
     context(|c| {
-        c.ended += 1;
-        c.ended
+        c.ended.push(c.request);
+        c.ended.len()
     })
+}
+
+/// The current thread has copied data, or others see what it has copied. Returns what it said before.
+pub(crate) fn has_copied(now: bool) -> bool {
+    context(|c| mem::replace(&mut c.copied, now))
+}
+
+/// The requests that the current thread has ended.
+pub(crate) fn ended() -> Vec<usize> {
+    context(|c| c.ended.clone())
 }
 
 /// The current thread flushes once more. Returns how often it has.

@@ -118,6 +118,8 @@ pub(crate) struct Facts {
     pub(crate) perhaps: Vec<c_int>,
     pub(crate) invalidated: bool,
     pub(crate) flushed: bool,
+    /// The flush has failed.
+    flush_fails: bool,
     pub(crate) reports: u32,
     /// The page of the file that was cached when the last bio ended.
     pub(crate) cached_at_end: Option<u64>,
@@ -176,18 +178,19 @@ pub(crate) unsafe fn in_flight(inode: *mut inode) -> c_int {
 
 /// A flush begins for the request of the current thread, and for others in these bytes of the file that
 /// have come as far: those of the same open file that ask for the same.
-pub(crate) unsafe fn flushes(end: u64, len: u64) {
+pub(crate) unsafe fn flushes(end: u64, len: u64, fails: bool) {
     let (me, file, mut together) = (request(), opened(), 0);
     let kind = |c: &Case| (c.other_file, c.has(IOCB_SYNC), c.has(IOCB_DSYNC));
     let (mine, range) = (case(kind), end - len..end);
-    let mut others_pages = vec![];
+    let (mut others_pages, ended) = (vec![], ended());
     world(|w| {
         assert!(!w.requests[me].1.counts, "flush before inode_dio_end()");
-        for (c, f) in &mut w.requests {
+        for (n, (c, f)) in w.requests.iter_mut().enumerate() {
             let there = f.file == Some(file) && range.contains(&c.pos());
             if there && kind(c) == mine && f.begun && !f.counts {
                 together += 1;
                 f.flushed = true;
+                f.flush_fails |= fails && ended.contains(&n);
                 others_pages.extend(f.cached_at_end.filter(|at| range.contains(at)));
             }
         }
@@ -201,7 +204,8 @@ pub(crate) unsafe fn flushes(end: u64, len: u64) {
         "a flush of pages that no write has"
     );
     if together > 1 {
-        step("flush together", file, together);
+        let what = ["flush together", "fail together"][usize::from(fails)];
+        step(what, file, together);
     }
 }
 
@@ -389,6 +393,8 @@ functions! {
             assert_eq!(error, 0, "failed requests are merged");
             assert!(!case(|c| c.extends), "the file grows before all of it is converted");
             assert_eq!(flags & IOMAP_DIO_COW, 0, "blocks may be remapped twice");
+            let torn = run.iter().any(|&n| world(|w| w.requests[n].0.has(IOCB_ATOMIC)));
+            assert!(!torn, "an untorn write is told of with others");
             for &n in &run {
                 let before = world(|w| std::mem::replace(&mut w.requests[n].1.failed_together, says != 0));
                 assert!(!before, "told together again");
@@ -761,15 +767,18 @@ fn check(w: &World, c: &Case, f: &Facts) {
         !f.no_bio || f.answered == Some(-11),
         "it waits for memory after all"
     );
+    let mapped = c.refused.map_or(c.maps.len(), |refused| refused.0);
     let told = c.has_end_io && f.begun && !f.simple && !f.perhaps.contains(&-12);
-    let error = result.min(0) as c_int;
+    let (mut bytes, mut error) = (c.bytes(mapped) as isize, result.min(0) as c_int);
+    if f.flush_fails {
+        (bytes, error) = (-5, 0);
+    }
     let (error, flags, says) = f.told.unwrap_or((error, 0, error));
     let possible = f.errors.contains(&error) || f.perhaps.contains(&error);
-    let mapped = c.refused.map_or(c.maps.len(), |refused| refused.0);
     wants! {
         f.told.is_some() == told => "->end_io() is called: {}", !told;
         possible || (error == 0 && f.errors.is_empty()) => "the error {error}";
-        says != 0 || result == c.bytes(mapped) as isize => "the result {result}";
+        says != 0 || result == bytes => "the result {result}";
         says == 0 || result == says as isize => "the result {result}, not the error {says}";
         !f.perhaps.is_empty() || f.reports == u32::from(error != 0) => "{} reports of an error", f.reports;
     }
@@ -872,10 +881,11 @@ kinds! { 9:
                 // So many that spin would take too long.
                 c.iocb_flags |= flag(8, IOCB_HIPRI);
             }
+            c.iocb_flags |= flag(8, IOCB_ATOMIC);
             c.alike = once_in(4);
             let kind = pick(&[IOMAP_UNWRITTEN, IOMAP_UNWRITTEN, IOMAP_MAPPED]);
             c.maps = vec![(1 + draw(2), kind, flag(4, IOMAP_F_SHARED))];
             (c.fault, c.no_memory, c.fails_of_4) = (0, false, pick(&[0, 0, 0, 1]));
-        }, ["complete", "answer", "punt", "merge", "invalidate", "flush together", "report", "xchg",
-         "wait for the other"];
+        }, ["complete", "answer", "punt", "merge", "invalidate", "flush together", "fail together",
+         "report", "xchg", "wait for the other"];
 }

@@ -275,8 +275,11 @@ pub(crate) mod sync {
     pub(crate) mod barrier {
         pub(crate) use super::atomic::Full;
 
-        /// The threads of the host take turns, and see what others have written.
-        pub(crate) fn smp_mb(_: Full) {}
+        /// The threads of the host take turns, and see what others have written. That it is there
+        /// is looked at where it is wanted.
+        pub(crate) fn smp_mb(_: Full) {
+            crate::engine::has_copied(false);
+        }
     }
 }
 
