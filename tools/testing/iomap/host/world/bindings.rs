@@ -527,11 +527,12 @@ functions! {
     }
 }
 
-/// Memory of several vectors, of a page each, has gaps and may be too many.
+/// Memory of several vectors, of a page each, has gaps and may be too many. So may the segments of one page.
 unsafe fn is_scattered(bio: *const bio, limits: &queue_limits) -> bool {
-    let bytes = (*bio).bi_iter.bi_size;
+    let (bytes, segment) = ((*bio).bi_iter.bi_size, limits.max_fast_segment_size);
     let several = bytes > (*(*bio).bi_io_vec).bv_len;
-    several && (limits.virt_boundary_mask != 0 || bytes.div_ceil(4096) > limits.max_segments.into())
+    let too_many = bytes.div_ceil(segment) > limits.max_segments.into();
+    (several && limits.virt_boundary_mask != 0) || ((several || segment < 4096) && too_many)
 }
 
 /// Whether the device may say that it would wait, and nothing is done then.
@@ -545,8 +546,6 @@ unsafe fn may_refuse(bio: *const bio) -> bool {
         bi_size >> 9,
         bi_sector + (*(*bio).bi_bdev).bd_start_sect,
     );
-    let chunks =
-        [start, start + u64::from(sectors) - 1].map(|s| s.checked_div(limits.chunk_sectors.into()));
     assert!(limits.features & BLK_FEAT_NOWAIT != 0, "not supported");
     if !facts(|f| f.simple) {
         assert!(
@@ -557,8 +556,16 @@ unsafe fn may_refuse(bio: *const bio) -> bool {
             (*bio).bi_opf & req_op_REQ_OP_WRITE == 0 || !case(|c| c.has_iomap_end),
             "the file system may have done what stays"
         );
-        let split =
-            chunks[0] != chunks[1] || sectors > limits.max_sectors || is_scattered(bio, limits);
+        let mut most = limits.max_sectors;
+        if let chunk @ 1.. = limits.chunk_sectors {
+            most = most.min(blk_boundary_sectors_left(start, chunk));
+        }
+        // The first part ends with a physical block.
+        let block = limits.physical_block_size >> 9;
+        let before = start as u32 % block;
+        let whole = (before + most) / block * block;
+        let split = sectors > whole.checked_sub(before).filter(|&n| n > 0).unwrap_or(most);
+        let split = split || is_scattered(bio, limits);
         assert!(!split, "a bio that has to be split must not wait");
     }
     once_in(3)

@@ -66,6 +66,8 @@ pub(crate) struct Case {
     queues: bool,
     /// The most sectors and vectors that it takes at once, the sectors of a chunk, and what memory must not cross.
     limits: (u32, u16, u32, u64),
+    /// Its physical block, and the longest piece of memory that is certainly one segment (bytes).
+    sizes: (u32, u32),
     /// The sector of the disk that it begins with.
     partition: u64,
     pub(crate) has_end_io: bool,
@@ -279,10 +281,11 @@ fn drawn(kind: fn(&mut Case)) -> Case {
         queues: once_in(2),
         limits: (
             pick(&[8, 2048]),
-            pick(&[1, 128]),
+            pick(&[1, 4, 128]),
             pick(&[0, 0, 12, 20]),
             pick(&[0, 0, BLOCK - 1]),
         ),
+        sizes: (pick(&[512, 4096]), pick(&[4096, 4096, 1024])),
         partition: pick(&[0, 4]),
         has_end_io: !once_in(3),
         has_iomap_end: once_in(3),
@@ -514,7 +517,7 @@ unsafe fn open(sb: *mut Super, users: u32) -> *mut kiocb {
         it.inode.i_size = if c.extends { START as i64 } else { 1 << 30 };
         let limits = &mut it.queue.limits;
         limits.features = c.features;
-        (limits.physical_block_size, limits.max_fast_segment_size) = (512, 4096);
+        (limits.physical_block_size, limits.max_fast_segment_size) = c.sizes;
         it.bdev.bd_start_sect = c.partition;
         (
             limits.max_sectors,
@@ -687,7 +690,8 @@ unsafe fn run(kind: fn(&mut Case)) {
         c.start = end + if once_in(8) { BLOCK } else { 0 };
         (c.file, c.other_file, c.other_ops) = (draw(6) as usize / 5, once_in(4), once_in(8));
         (c.features, c.truncated) = (before.features, false);
-        (c.queues, c.limits, c.partition) = (before.queues, before.limits, before.partition);
+        (c.queues, c.limits, c.sizes) = (before.queues, before.limits, before.sizes);
+        c.partition = before.partition;
         (c.has_end_io, c.extends, c.cached) = (before.has_end_io, before.extends, false);
         c.short_of_space = before.short_of_space;
         if !once_in(4) {
