@@ -394,6 +394,7 @@ functions! {
         if run.len() > 1 {
             step("merge", iocb, run.len());
             assert_eq!(error, 0, "failed requests are merged");
+            assert!(size <= 16 << 20, "too much is told together");
             assert!(!case(|c| c.extends), "the file grows before all of it is converted");
             assert_eq!(flags & IOMAP_DIO_COW, 0, "blocks may be remapped twice");
             let torn = run.iter().any(|&n| world(|w| w.requests[n].0.has(IOCB_ATOMIC)));
@@ -889,6 +890,10 @@ kinds! { 9:
             c.alike = once_in(4);
             let kind = pick(&[IOMAP_UNWRITTEN, IOMAP_UNWRITTEN, IOMAP_MAPPED]);
             c.maps = vec![(1 + draw(2), kind, flag(4, IOMAP_F_SHARED))];
+            if c.many < 64 && once_in(8) {
+                // Several are more than are told together.
+                (c.maps[0].0, c.bio_bytes, c.user_memory) = (3000, 1 << 20, true);
+            }
             (c.fault, c.no_memory, c.fails_of_4) = (0, false, pick(&[0, 0, 0, 1]));
         }, ["complete", "answer", "punt", "merge", "invalidate", "flush together", "fail together",
          "report", "xchg", "wait for the other"];
