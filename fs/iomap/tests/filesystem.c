@@ -83,10 +83,13 @@ static int fs_end(struct inode *inode, loff_t pos, loff_t length, ssize_t writte
 }
 
 static DEFINE_IOMAP_ITER_NEXT_END(fs_next, fs_begin, fs_end)
+static DEFINE_IOMAP_ITER_NEXT(fs_begins, fs_begin)
 
 const struct iomap_ops fs_ops = { .iomap_begin = fs_begin, .iomap_end = fs_end };
 const struct iomap_ops fs_ops_no_end = { .iomap_begin = fs_begin };
 const struct iomap_ops fs_ops_next = { .iomap_next = fs_next };
+/* As ext4, XFS and f2fs have it */
+const struct iomap_ops fs_ops_both = { .iomap_begin = fs_begin, .iomap_next = fs_begins };
 
 int fs_end_io(struct kiocb *iocb, ssize_t size, int error, unsigned int flags)
 {

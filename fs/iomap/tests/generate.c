@@ -238,9 +238,9 @@ static bool may_be_encrypted(const struct script *s)
 /* Whether a bio may end within the block of another. */
 static bool may_be_short(const struct script *s)
 {
-	/* Also if a later part of the memory is not aligned. */
-	return s->dio_flags & IOMAP_DIO_PARTIAL || s->absent || s->fault || s->fail ||
-	       s->fail2 || s->fail_alloc ||
+	/* Also if a later part of the memory is not aligned. What fails later ends no walk. */
+	return s->dio_flags & IOMAP_DIO_PARTIAL || s->absent || s->fault ||
+	       (s->at_once && (s->fail || s->fail2)) || s->fail_alloc ||
 	       (s->skew | s->seg) & ((s->lbs ?: SECTOR_SIZE) - 1);
 }
 
@@ -341,13 +341,15 @@ static void generate_answers(struct script *s, struct rnd_state *r)
 	/* Few, because probes are removed and added again for it, which takes as long as 30 scripts. */
 	s->untraced = chance(r, 1);
 	s->next = chance(r, 30);
-	s->no_end = !s->next && chance(r, 30);
+	s->no_end = chance(r, 30);
 	s->dops = chance(r, 30);
 	s->end_io = PICK(r, 0, 0, 1, 1, 1, 2);
 	if (s->end_io == 2)
 		s->end_io_ret = PICK(r, 0, 0, -EIO, -ENOSPC);
 	/* Without these callbacks the request can be a single-bio request. */
-	if (chance(r, 50)) {
+	if (s->untraced)
+		s->end_io = MAYBE(r, 20, s->end_io);
+	if (chance(r, s->untraced ? 20 : 50)) {
 		s->submit = below(r, NR_SUBMIT);
 		s->set = s->submit == SUBMIT_IOEND ? SET_IOEND : below(r, NR_SET);
 	}

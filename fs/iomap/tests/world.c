@@ -321,7 +321,8 @@ static ssize_t request(void)
 	/* The callbacks must outlive the call. */
 	static struct iomap_dio_ops callbacks;
 	const struct script *s = w.s;
-	const struct iomap_ops *ops = s->next ? &fs_ops_next : s->no_end ? &fs_ops_no_end : &fs_ops;
+	const struct iomap_ops *const all[] = { &fs_ops, &fs_ops_no_end, &fs_ops_next, &fs_ops_both };
+	const struct iomap_ops *ops = all[2 * !!s->next + !!s->no_end];
 	const struct iomap_dio_ops *dops =
 		s->dops || s->end_io || s->submit || s->set ? &callbacks : NULL;
 	void *private = s->private ? &w.private : NULL;

@@ -164,7 +164,7 @@ u64 accounted(void);
 
 /* --- filesystem.c: the file system --- */
 
-extern const struct iomap_ops fs_ops, fs_ops_no_end, fs_ops_next;
+extern const struct iomap_ops fs_ops, fs_ops_no_end, fs_ops_next, fs_ops_both;
 
 int fs_make(void);
 void fs_unmake(void);
