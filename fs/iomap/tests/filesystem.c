@@ -66,10 +66,12 @@ int fs_begin(struct inode *inode, loff_t pos, loff_t length, unsigned int flags,
 	if (m->src) {
 		*srcmap = *iomap;
 		srcmap->type = IOMAP_MAPPED;
+		srcmap->length = min_t(u64, iomap->length, pos - iomap->offset + m->src);
 	}
 	if (flags & IOMAP_WRITE)
 		CUT_NOTE(.what = CUT_MAP, .from = pos, .size = pos + length, .n = m->type,
-			 .to = min_t(loff_t, pos + length, iomap->offset + iomap->length),
+			 .to = min_t(loff_t, pos + length,
+				     iomap->offset + (m->src ? srcmap : iomap)->length),
 			 .flags = m->flags);
 	return 0;
 }

@@ -213,7 +213,7 @@ static void generate_maps(struct script *s, struct rnd_state *r)
 		m->error = MAYBE(r, 6, PICK(r, -EIO, -EAGAIN, -ENOTBLK, -ENOSPC, -ENOPROTOOPT,
 					    -EFAULT));
 		m->end = MAYBE(r, 6, PICK(r, -EIO, -ENOTBLK, -EAGAIN, 1, 512));
-		m->src = chance(r, 5);
+		m->src = MAYBE(r, 10, m->type == MAP_INLINE ? SZ_1M : PICK(r, 1, 1, 2, 3) * block);
 		if (is_waited_for(s)) {
 			m->error = m->error == -ENOTBLK ? -EIO : m->error;
 			m->end = m->end == -ENOTBLK ? -EIO : m->end;
@@ -259,7 +259,7 @@ static bool zeroes_overlap(const struct script *s)
 		const struct script_map *m = &s->map[i];
 
 		/* This one or an earlier one ends within a block. */
-		split |= m->len && (m->len | s->pos) & mask;
+		split |= (m->len || m->src) && (m->len | m->src | s->pos) & mask;
 		if ((m->type == MAP_UNWRITTEN || m->flags & IOMAP_F_NEW) && (may_be_short(s) || split))
 			return true;
 	}
@@ -275,7 +275,7 @@ static bool polls_for_zeroes(const struct script *s)
 	    s->dio_flags & IOMAP_DIO_FSBLOCK_ALIGNED)
 		return false;
 	for (unsigned int i = 0; i < s->maps; i++)
-		ends |= s->map[i].len;
+		ends |= s->map[i].len | s->map[i].src;
 	return ends & ((1LL << (s->blkbits ?: 12)) - 1) || may_be_short(s);
 }
 
@@ -450,7 +450,7 @@ static bool makes_sense(const struct script *s)
 	    (s->fail_alloc && (s->set != SET_OWN || s->op == OP_SIMPLE)))
 		return false;
 	for (const struct script_map *m = s->map; m < s->map + s->maps; m++)
-		if (m->len < 0 || m->before < 0 ||
+		if (m->len < 0 || m->before < 0 || m->src < 0 ||
 		    (m->flags & IOMAP_F_INTEGRITY && (!s->pi || !may_be_protected(s))) ||
 		    (m->type == MAP_INLINE &&
 		     (m->before != 4096 || s->pos + s->len > 4096 || s->size > 4096)))

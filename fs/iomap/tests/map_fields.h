@@ -8,6 +8,6 @@ F(before)	/* bytes before the position */
 F(flags)	/* IOMAP_F_* */
 F(error)	/* ->iomap_begin() fails with this error instead */
 F(end)		/* the result of ->iomap_end() */
-F(src)		/* the srcmap is filled as well */
+F(src)		/* the srcmap is filled as well: bytes from the position, but no more than the mapping */
 F(nothing)	/* the block device or the inline data is NULL */
 F(size)		/* the new file size in bytes; 0: unchanged; EMPTY */

@@ -236,7 +236,7 @@ const struct script write_scripts[] = {
 	  NEVER("bio0") },
 	{ .name = "D90 D100 an atomic write that is bounced is one bio", WRITES(8192, 8192),
 	  .ki_flags = IOCB_ATOMIC, .atomic = SZ_64K, .dio_flags = IOMAP_DIO_BOUNCE,
-	  MAP(.flags = IOMAP_F_ATOMIC_BIO, .src = 1),
+	  MAP(.flags = IOMAP_F_ATOMIC_BIO, .src = SZ_1M),
 	  SHOWS("bio0 write sector=2048 size=8192 opf=SYNC|IDLE|ATOMIC vecs=copy:8192(1)",
 		"return 8192"), NEVER("warned") },
 	{ .name = "D91 an atomic write by other means may be several bios", WRITES(8192, 8192),
