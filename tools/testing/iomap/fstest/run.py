@@ -546,16 +546,17 @@ class Runner:
     def diff(self, names: set[str]) -> None:
         for name in sorted(names):
             _, config, case = name.split("/")
-            states = [self.seen.get(f"{config}/{i}/{case}") for i in ("c", "rust")]
+            both = [f"{config}/{i}/{case}" for i in ("c", "rust")]
+            states, whys = ([of.get(one, "") for one in both] for of in (self.seen, self.why))
             c, rust = (read_record(self.record(config, i)).get(case, []) for i in ("c", "rust"))
-            if None in states or states == ["skip", "skip"]:
+            if "" in states or (states == ["skip", "skip"] and whys[0] == whys[1]):
                 continue        # the setup failed and said so, or nothing was done
-            if states[0] != states[1]:
+            if states[0] != states[1] or states[0] == "skip":
                 # Where C is wrong it may fail, but Rust must not, and nobody is to overlook it.
-                why = self.why.get(f"{config}/c/{case}", "")
-                known = states == ["skip", "pass"] and why.startswith(KNOWN_DEFECT)
+                known = states == ["skip", "pass"] and whys[0].startswith(KNOWN_DEFECT)
+                said = [f" ({why})" if why else "" for why in whys]
                 self.result(name, "skip" if known else "fail",
-                            f"C: {states[0]}, Rust: {states[1]}" + (f" ({why})" if known else ""))
+                            f"C: {states[0]}{said[0]}, Rust: {states[1]}{said[1]}")
             elif c or rust:     # else a case that only checks
                 what = compare(c, rust)
                 self.result(name, "fail" if what else "pass", what)

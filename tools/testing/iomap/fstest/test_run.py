@@ -135,10 +135,14 @@ class Compare(unittest.TestCase):
                     f.write(f"mix\t{facts}\nsame\tx\n")
             runner.seen = {f"xfs/{impl}/{case}": "skip" if (impl, case) == ("c", "odd") else "pass"
                            for impl in ("c", "rust") for case in ("mix", "same", "odd", "quiet")}
-            runner.diff({f"diff/xfs/{c}" for c in ("mix", "same", "odd", "quiet", "gone")})
+            for impl in ("c", "rust"):
+                runner.result(f"xfs/{impl}/idle", "skip", "not supported")
+                runner.result(f"xfs/{impl}/apart", "skip", impl)
+            runner.diff({f"diff/xfs/{c}" for c in ("mix", "same", "odd", "quiet", "gone", "idle", "apart")})
             runner.log.close()
         self.assertEqual({name: status for name, status in runner.seen.items() if name.startswith("diff/")},
-                         {"diff/xfs/mix": "fail", "diff/xfs/same": "pass", "diff/xfs/odd": "fail"})
+                         {"diff/xfs/mix": "fail", "diff/xfs/same": "pass", "diff/xfs/odd": "fail",
+                          "diff/xfs/apart": "fail"})
 
 
 def short(results: list[report.Result]) -> list[tuple[str, str, str]]:
