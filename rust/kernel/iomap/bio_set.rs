@@ -240,8 +240,8 @@ impl<T: Operations> BioSet<T> {
         } else if memory.is_bvec() && !iocb.is_sync() {
             bio.borrow(memory, span.bdev(), place.remaining())
         } else {
-            // All of it or nothing, so that nothing has to be cut off: C would leave pages pinned
-            // then. It does that to a simple read as well.
+            // All of it or nothing: the walk would pin again what is cut off. A simple read is cut
+            // as in C.
             let alignment = if O::SIMPLE {
                 span.bdev().logical_block_size()
             } else {

@@ -31,20 +31,22 @@ direct I/O add 13,900 instead of 11,300 instructions, to one of 128k 10,500 inst
     "0013-xfs-do-not-let-the-EOF-block-scan": """\
 A direct write to unwritten blocks of a file system without space fails with -ENOSPC. Before, its completion could wait
 for itself, and only a reboot ended that.""",
-    "0014-iomap-let-direct-I-O-write-to-a-mapping-of": """\
+    "0014-block-unpin-all-pages-that-a-bio": """\
+Pages of a large folio that a bio is cut by are unpinned. Before, each such write kept some for good.""",
+    "0015-iomap-let-direct-I-O-write-to-a-mapping-of": """\
 For the next patch: a file system can return blocks in a row as one mapping, though only some of them are written.""",
-    "0015-xfs-let-a-write-that-must-not-block-cross": """\
+    "0016-xfs-let-a-write-that-must-not-block-cross": """\
 Of appends of 16k with RWF_NOWAIT that rewrite the last block, into fallocated blocks, 100 % were refused, and
 repeated by a caller that may block. Now it is 0.5 %. An append adds 16 % less, a write into two extents that are no
 neighbours 8 % more.""",
-    "0016-ext4-look-at-all-blocks-of-a-write": """\
+    "0017-ext4-look-at-all-blocks-of-a-write": """\
 A write with RWF_NOWAIT that begins in allocated blocks and ends in a hole changes nothing when it returns -EAGAIN.
 Before, the part up to the hole was written. Across written and unwritten blocks in a row it is one bio, not two.""",
-    "0019-block-look-at-the-dirty-pages-of-a-bio": """\
+    "0020-block-look-at-the-dirty-pages-of-a-bio": """\
 When a read ends, each page of user memory takes 14 to 16 instructions less (x86_64, counted in QEMU).""",
-    "0021-mm-look-for-the-pages-of-a-range": """\
+    "0022-mm-look-for-the-pages-of-a-range": """\
 A write with RWF_NOWAIT to a file with one cached page, far from what is written, takes 105 instructions less.""",
-    "0022-xfs-look-the-extent-of-a-read-up-in-place": """\
+    "0023-xfs-look-the-extent-of-a-read-up-in-place": """\
 A direct read of XFS takes 154 instructions less: 3,917 in C for 4k with a registered buffer.""",
 }
 
