@@ -522,27 +522,21 @@ fn sleep(handshake: &Handshake, ctx: MaySleep) {
 unsafe extern "C" fn end_given<T: CompleteWork>(bio: *mut bindings::bio) {
     let pad = FrontPad::<T>::of(bio);
     // SAFETY: The bio has ended and is given back. What is in front of it was written before it was
-    // submitted, and is read once.
-    let ((iocb, read), well) = unsafe {
-        let (left, well) = (&raw const (*pad).head.left, (*bio).bi_status == 0);
-        let left = left.cast::<Given<T>>().read();
-        if well {
+    // submitted, and is read once. If it has failed, in place of that is all of a request then.
+    let failed = unsafe {
+        let left = (&raw const (*pad).head.left).cast::<Given<T>>().read();
+        if (*bio).bi_status == 0 {
             left.0.clear_polled_bio();
             bio::put_with_pages(bio, (*pad).head.should_dirty);
+            return T::done_simple_read(left.1, left.0);
         }
-        (left, well)
+        let left = (left.0.without_callbacks(), left.1.into());
+        (&raw mut (*pad).head.left).write(left);
+        Unique::<T>::in_front_of(bio, Home::FrontPadWithPages)
     };
-    if !well {
-        stats::count(Stat::PuntError);
-        let left = (iocb.without_callbacks(), read.into());
-        // SAFETY: As above, and in place of what was read there is all of a request now.
-        let request = unsafe {
-            (&raw mut (*pad).head.left).write(left);
-            Unique::<T>::in_front_of(bio, Home::FrontPadWithPages)
-        };
-        return request.punt();
-    }
-    T::done_simple_read(read, iocb);
+    stats::count(Stat::PuntError);
+    // With others its bio could not be put before they have waited.
+    failed.punt_alone();
 }
 
 /// The `bi_end_io` of a bio whose request is not over before the submission has left it.

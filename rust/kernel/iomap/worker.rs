@@ -347,7 +347,19 @@ impl<T: CompleteWork> Unique<T> {
     #[cold]
     pub(super) fn punt(self) {
         self.leave_ioend();
-        let list: *mut Llist = self.iocb().inode().dio_done_list().cast();
+        let list = self.iocb().inode().dio_done_list();
+        self.punt_to(list.cast());
+    }
+
+    /// As [`Self::punt`], for a request that no worker takes together with others.
+    #[cold]
+    pub(super) fn punt_alone(self) {
+        self.punt_to(ptr::null_mut());
+    }
+
+    /// Puts the request on a list that a worker takes whole, unless that is NULL.
+    #[inline(always)]
+    fn punt_to(self, list: *mut Llist) {
         let head: *mut Head<T> = self.into_raw().cast();
         // SAFETY: The request is ours. Once it is on the list it may be gone, unless it leads: then
         // its work item takes it from there. The lists stay as long as the super block. Nothing

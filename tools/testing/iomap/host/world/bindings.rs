@@ -275,7 +275,10 @@ functions! {
         facts(|f| f.counts = false);
         assert!(in_flight(inode) <= (*inode).i_dio_count, "a truncation goes on while a bio is in flight");
     }
-    any fn inode_dio_done_list(inode: *mut inode) -> *mut llist_head { &raw mut (*(*inode).i_sb).s_dio_done_list }
+    any fn inode_dio_done_list(inode: *mut inode) -> *mut llist_head {
+        assert!(!facts(|f| f.simple), "a simple read waits for others with its bio");
+        &raw mut (*(*inode).i_sb).s_dio_done_list
+    }
     any fn iocb_is_dsync(iocb: *const kiocb) -> bool {
         step("is_dsync", iocb, 0);
         (*iocb).ki_flags as u32 & (IOCB_DSYNC | IOCB_SYNC) != 0 || case(|c| c.was_sync)
