@@ -778,13 +778,13 @@ pub fn account_cancelled_write(bytes: usize, _ctx: MaySleep) {
 ///
 /// Otherwise it waits: if the device cannot say that it would wait; if the block layer has to split
 /// the bio, which it refuses to do for one that must not wait; if a write goes to a driver of bios,
-/// such as device mapper, which may split it and have a part of it written when another fails; if a
-/// write may be submitted as encrypted copies; and if the device is zoned: it leaves such writes to
-/// a worker, and zonefs takes each error for one of the zone.
+/// such as device mapper, which may split it and have a part of it written when another fails; and
+/// if the device is zoned: it leaves such writes to a worker, and zonefs takes each error for one of
+/// the zone.
 ///
 /// # Safety
 ///
-/// `bio` must be complete, and nobody else may use it.
+/// `bio` must be complete and not encrypted, and nobody else may use it.
 #[doc(alias("REQ_NOWAIT", "queue_is_mq"))]
 #[inline(never)]
 pub(crate) unsafe fn set_nowait(bio: *mut bindings::bio) {
@@ -793,14 +793,9 @@ pub(crate) unsafe fn set_nowait(bio: *mut bindings::bio) {
     // limits may change meanwhile, as in C: then the bio waits, or is split and fails with EAGAIN.
     unsafe {
         let queue = (*(*bio).bi_bdev).bd_queue;
-        if (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0 {
-            #[cfg(CONFIG_BLK_INLINE_ENCRYPTION)]
-            if !(*bio).bi_crypt_context.is_null() {
-                return;
-            }
-            if (*queue).mq_ops.is_null() {
-                return;
-            }
+        let is_write = (*bio).bi_opf & bindings::req_op_REQ_OP_WRITE != 0;
+        if is_write && (*queue).mq_ops.is_null() {
+            return;
         }
         let limits = &raw const (*queue).limits;
         if (*limits).features & FEATURES != bindings::BLK_FEAT_NOWAIT {

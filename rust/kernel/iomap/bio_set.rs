@@ -172,10 +172,11 @@ impl<T: Operations> BioSet<T> {
     ///
     /// Only a simple read that may block waits for memory for its bio.
     ///
-    /// Fails with `ENOTBLK` if one bio may not take all of it, with `EAGAIN` if there is no memory
-    /// without waiting, with `EFAULT` if the caller's memory cannot be accessed, and with `EINVAL`
-    /// if that is not aligned as the device needs it, or if the memory is for the other direction,
-    /// or the kiocb of another file, than the mapping; a simple read may use that of a write.
+    /// Fails with `ENOTBLK` if one bio may not take all of it or the file is encrypted, with
+    /// `EAGAIN` if there is no memory without waiting, with `EFAULT` if the caller's memory cannot
+    /// be accessed, and with `EINVAL` if that is not aligned as the device needs it, or if the
+    /// memory is for the other direction, or the kiocb of another file, than the mapping; a simple
+    /// read may use that of a write.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
     pub fn fill<'m, O: Callbacks, const BOUNCED: bool>(
@@ -184,12 +185,23 @@ impl<T: Operations> BioSet<T> {
         span: &Whole<'m>,
         memory: &mut IovIter<'_>,
         flags: OpFlags,
-        ctx: MaySleep,
+        _ctx: MaySleep,
     ) -> Result<Unsubmitted<'m, T, O, BOUNCED>, (BusyIocb<O>, Error)> {
         let place = span.place;
         let write = memory.is_source();
         if write != (!O::SIMPLE && place.is_write()) || !ptr::eq(iocb.inode(), place.inode()) {
             return Err((iocb, EINVAL));
+        }
+        // What ends a request may wait for a context of encryption from the pool that the one of its
+        // bio would be from. A counted request gives it back where the bio ends.
+        #[cfg(CONFIG_FS_ENCRYPTION_INLINE_CRYPT)]
+        // SAFETY: The inode is valid. Whether it is encrypted does not change while it is open.
+        let is_encrypted =
+            unsafe { (*place.inode().as_raw()).i_flags & bindings::S_ENCRYPTED != 0 };
+        #[cfg(not(CONFIG_FS_ENCRYPTION_INLINE_CRYPT))]
+        let is_encrypted = false;
+        if !O::SIMPLE && is_encrypted {
+            return Err((iocb, ENOTBLK));
         }
         // Whether there are more than a bio can have is seen by one more.
         let most = if O::SIMPLE || BOUNCED {
@@ -218,8 +230,8 @@ impl<T: Operations> BioSet<T> {
             GFP_NOWAIT
         };
         let opf = flags.into_raw() | op(write);
-        // SAFETY: The bio set is static, and in use as its constructor requires. There is room in
-        // front of a bio of this set.
+        // SAFETY: The inode is valid. The bio set is static, and in use as its constructor
+        // requires. There is room in front of a bio of this set.
         let mut bio = unsafe {
             let Some(bio) = Bio::alloc(span.bdev(), vecs, opf, gfp, self.raw.get()) else {
                 return Err((iocb, EAGAIN));
@@ -232,7 +244,6 @@ impl<T: Operations> BioSet<T> {
         bio.set_sector(span.sector(place.pos()));
         if !O::SIMPLE {
             bio.set_write_hint(place.inode());
-            bio.set_crypt_ctx(place.inode(), place.pos(), ctx);
         }
         let filled = if BOUNCED {
             // SAFETY: `init` has made the caches.
@@ -330,7 +341,7 @@ impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<'_, T, O, BOUNCED> {
                 bindings::bio_set_pages_dirty(raw);
             }
             (*raw).bi_end_io = Some(end_io);
-            bio::submit(raw);
+            bindings::submit_bio(raw);
         }
     }
 }
