@@ -230,8 +230,8 @@ impl<T: Operations> BioSet<T> {
             GFP_NOWAIT
         };
         let opf = flags.into_raw() | op(write);
-        // SAFETY: The inode is valid. The bio set is static, and in use as its constructor
-        // requires. There is room in front of a bio of this set.
+        // SAFETY: The bio set is static, and in use as its constructor requires. There is room in
+        // front of a bio of this set.
         let mut bio = unsafe {
             let Some(bio) = Bio::alloc(span.bdev(), vecs, opf, gfp, self.raw.get()) else {
                 return Err((iocb, EAGAIN));
