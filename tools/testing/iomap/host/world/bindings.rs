@@ -551,6 +551,7 @@ unsafe fn may_refuse(bio: *const bio) -> bool {
     );
     assert!(limits.features & BLK_FEAT_NOWAIT != 0, "not supported");
     if !facts(|f| f.simple) {
+        assert_eq!(limits.features & BLK_FEAT_ZONED, 0, "writes are held back");
         assert!(
             (*bio).bi_opf & req_op_REQ_OP_WRITE == 0 || !queue.mq_ops.is_null(),
             "a part may be written"

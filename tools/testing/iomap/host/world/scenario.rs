@@ -189,7 +189,9 @@ pub(crate) unsafe fn flushes(end: u64, len: u64, fails: bool) {
         assert!(!w.requests[me].1.counts, "flush before inode_dio_end()");
         for (n, (c, f)) in w.requests.iter_mut().enumerate() {
             let there = f.file == Some(file) && range.contains(&c.pos());
-            if there && kind(c) == mine && f.begun && !f.counts {
+            // Too late for who was told that it is stable.
+            let waits = f.completed.is_none() && f.answered.is_none_or(|answer| answer == QUEUED);
+            if there && kind(c) == mine && f.begun && !f.counts && waits {
                 together += 1;
                 f.flushed = true;
                 f.flush_fails |= fails && ended.contains(&n);
@@ -676,9 +678,12 @@ unsafe fn run(kind: fn(&mut Case)) {
     for n in 1..cases[0].many as usize {
         let before = &cases[n - 1];
         let end = before.end_of(before.maps.len());
+        // They are told apart by where they begin.
+        let overlaps = end - before.start > BLOCK && once_in(2);
+        let next = if overlaps { end - BLOCK } else { end };
         if before.alike {
             let mut c = before.clone();
-            (c.start, c.cached, c.truncated, c.end_io_fails) = (end, false, false, once_in(4));
+            (c.start, c.cached, c.truncated, c.end_io_fails) = (next, false, false, once_in(4));
             cases.push(c);
             continue;
         }
@@ -688,7 +693,7 @@ unsafe fn run(kind: fn(&mut Case)) {
             drawn(kind)
         };
         // Most follow each other.
-        c.start = end + if once_in(8) { BLOCK } else { 0 };
+        c.start = if once_in(8) { end + BLOCK } else { next };
         (c.file, c.other_file, c.other_ops) = (draw(6) as usize / 5, once_in(4), once_in(8));
         (c.features, c.truncated) = (before.features, false);
         (c.queues, c.limits, c.sizes) = (before.queues, before.limits, before.sizes);
