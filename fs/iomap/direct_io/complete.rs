@@ -349,7 +349,6 @@ fn complete_simple(
 ///
 /// `result` is the first error of its bios or of its submission. `flags` are those for `->end_io`,
 /// but for [`EndIoFlags::NO_INVALIDATE`], which depends on `by`.
-#[doc(alias = "iomap_dio_complete")]
 #[inline(always)]
 fn end(
     iocb: BusyIocb<DioOps>,

@@ -36,7 +36,6 @@ pub(crate) fn clamp_read(pos: i64, size: isize, i_size: i64) -> isize {
 /// What the completion of a request has to do in process context, a set (`IOMAP_DIO_COMP_WORK`).
 ///
 /// Empty for most requests.
-#[doc(alias = "IOMAP_DIO_COMP_WORK")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CompWork(u8);
 

@@ -57,7 +57,6 @@ pub(crate) enum Direction {
 }
 
 /// A request (`struct iomap_dio`).
-#[doc(alias = "iomap_dio")]
 pub(crate) struct Dio {
     /// Bytes that were submitted, zeroed or copied, successfully or not.
     pub(crate) size: isize,

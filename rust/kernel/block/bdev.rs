@@ -31,7 +31,6 @@ macro_rules! limit {
 ///
 /// The device has a request queue, and both outlive every reference to this type: whoever handed
 /// the device out holds it open.
-#[doc(alias = "block_device")]
 #[repr(transparent)]
 pub struct BlockDevice(Opaque<bindings::block_device>);
 
@@ -75,7 +74,6 @@ impl BlockDevice {
     /// (`bdev_fua()`).
     ///
     /// [`OpFlags::FUA`]: super::bio::OpFlags::FUA
-    #[doc(alias("bdev_write_cache", "bdev_fua"))]
     #[inline]
     pub fn can_write_through(&self) -> bool {
         // SAFETY: The device is valid by the invariants.
@@ -88,7 +86,6 @@ impl BlockDevice {
     /// If not, the block layer fails such a bio with `EOPNOTSUPP`.
     ///
     /// [`OpFlags::NOWAIT`]: super::bio::OpFlags::NOWAIT
-    #[doc(alias = "bdev_nowait")]
     #[inline]
     pub fn has_nowait(&self) -> bool {
         limit!(self, features) & bindings::BLK_FEAT_NOWAIT != 0

@@ -767,7 +767,6 @@ impl Filled {
 
 /// Takes back what the current task was charged for a write of `bytes` bytes that the device has
 /// refused (`task_io_account_cancelled_write()`).
-#[doc(alias = "task_io_account_cancelled_write")]
 pub fn account_cancelled_write(bytes: usize, _ctx: MaySleep) {
     // SAFETY: Changes a counter of the current task.
     unsafe { bindings::task_io_account_cancelled_write(bytes) };

@@ -27,7 +27,6 @@ use core::ptr::NonNull;
 /// # Invariants
 ///
 /// The inode is referenced by an open file for as long as a reference to this type lives.
-#[doc(alias = "inode")]
 #[repr(transparent)]
 pub struct Inode(Opaque<bindings::inode>);
 
@@ -63,7 +62,6 @@ impl Inode {
     }
 
     /// The size in bytes of a file system block, a power of two (`i_blocksize()`).
-    #[doc(alias = "i_blocksize")]
     #[inline]
     pub fn block_size(&self) -> u32 {
         // SAFETY: The inode is valid; `i_blkbits` does not change while the file is open.
@@ -106,7 +104,6 @@ impl Inode {
     /// end in an interrupt, where nothing can be created.
     ///
     /// If two tasks do so at the same time, both end up with the same queue. Fails with `ENOMEM`.
-    #[doc(alias = "sb_init_dio_done_wq")]
     #[inline(always)]
     pub fn ensure_dio_done_wq(&self, _ctx: MaySleep) -> Result {
         if self.dio_done_wq().is_some() {

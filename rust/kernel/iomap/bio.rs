@@ -425,7 +425,6 @@ pub(super) fn done<T: CompleteWork>(request: Unique<T>) {
 /// # Safety
 ///
 /// As for [`end_io`], for the bio of `ioend`, and the context must be allowed to sleep.
-#[doc(alias = "iomap_finish_ioend_direct")]
 pub unsafe fn ioend_end_io<T: CompleteWork>(ioend: *mut bindings::iomap_ioend) -> u32 {
     // SAFETY: The ioend, which gives its bio back, is valid until that is put.
     let (vecs, request) = unsafe {

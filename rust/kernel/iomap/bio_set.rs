@@ -94,7 +94,6 @@ use core::{
 type Given<T> = (BusyIocb<()>, <T as Operations>::SimpleRead);
 
 /// A bio set with room for a request in front of each bio (`struct bio_set`).
-#[doc(alias = "bio_set")]
 pub struct BioSet<T: Operations> {
     raw: Opaque<bindings::bio_set>,
     /// The bounce buffers of a page, and of [`MOST_UNBOUNCED`].
@@ -139,7 +138,6 @@ impl<T: Operations> BioSet<T> {
     /// # Safety
     ///
     /// Must be called at most once, before any use of the bio set (from an initcall).
-    #[doc(alias = "bioset_init")]
     pub unsafe fn init(&'static self, reserve: u32) -> Result {
         let small = create_cache(c"iomap_dio_bounce_page", PAGE_SIZE, PAGE_SIZE, 0)?;
         let large = create_cache(c"iomap_dio_bounce", MOST_UNBOUNCED, PAGE_SIZE, 0)?;
@@ -309,7 +307,6 @@ impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<'_, T, O, BOUNCED> {
     }
 
     /// The size of the transfer in bytes (`bi_size`).
-    #[doc(alias = "bi_size")]
     #[inline]
     pub fn size(&self) -> u32 {
         self.bio.size()

@@ -55,7 +55,6 @@ flag_word! {
     ///
     /// The caller is the file system, which knows from its locks and its device what a request may
     /// do.
-    #[doc(alias = "dio_flags")]
     pub struct CallerFlags(u32) {
         /// Wait for the request even if the kiocb is asynchronous.
         #[doc(alias = "IOMAP_DIO_FORCE_WAIT")]
@@ -122,7 +121,6 @@ flag_word! {
     ///
     /// [`Iter::over`]: super::iter::Iter::over
     /// [`MapOps`]: super::ops::MapOps
-    #[doc(alias = "iomap_begin")]
     pub struct BeginFlags(u32) {
         /// The mapping is for direct I/O, so the file system must not hand out delayed allocations.
         #[doc(alias = "IOMAP_DIRECT")]

@@ -92,7 +92,6 @@ pub enum Mapping<'m> {
 ///
 /// Holds a valid iterator. Its mapping is either a hole of no bytes or was filled in by the file
 /// system, which has not been told that it is not needed any more.
-#[doc(alias = "iomap_iter")]
 #[repr(transparent)]
 pub struct Place(Opaque<bindings::iomap_iter>);
 
@@ -282,7 +281,6 @@ impl Iter<'_> {
     /// A file system that has nothing to do at the end of a mapping is asked by its `iomap_begin`,
     /// others by [`Iter::iterate`]. Fails with the error of the file system, such as `EAGAIN` if it
     /// would have to block for a [`BeginFlags::NOWAIT`] request; there is no mapping then.
-    #[doc(alias = "iomap_iter")]
     #[inline(always)]
     pub fn begin(&mut self, ctx: MaySleep) -> Result<bool> {
         if self.asked != Asked::NotYet {
@@ -366,7 +364,6 @@ impl Iter<'_> {
     /// range, or if the position has not moved: there is no mapping then. Fails with `status` if
     /// that is an error, or with the error of the file system. A file system that has nothing to do
     /// at the end of a mapping is not called for the last one.
-    #[doc(alias = "iomap_iter")]
     #[inline]
     pub fn next(&mut self, status: Result, ctx: MaySleep) -> Result<bool> {
         if self.asked == Asked::ByIter {
@@ -435,7 +432,6 @@ impl Iter<'_> {
     /// Moves the position forward by `bytes` (`iomap_iter_advance()`).
     ///
     /// Fails with `EIO`, and warns, if the current mapping does not cover so many.
-    #[doc(alias = "iomap_iter_advance")]
     #[inline]
     pub fn advance(&mut self, bytes: u64) -> Result {
         // SAFETY: The iterator is valid.
@@ -542,14 +538,12 @@ impl Place {
     }
 
     /// Whether the range is mapped for a write (`IOMAP_WRITE`).
-    #[doc(alias = "IOMAP_WRITE")]
     #[inline]
     pub fn is_write(&self) -> bool {
         self.fields().flags & bindings::IOMAP_WRITE != 0
     }
 
     /// Whether the file system must not block (`IOMAP_NOWAIT`).
-    #[doc(alias = "IOMAP_NOWAIT")]
     #[inline]
     pub fn is_nowait(&self) -> bool {
         self.fields().flags & bindings::IOMAP_NOWAIT != 0
@@ -579,7 +573,6 @@ impl Place {
     ///
     /// If the data is copied from another mapping (copy-on-write), that one must cover them as
     /// well. Without a mapping it is none, wherever the position is.
-    #[doc(alias = "iomap_length")]
     #[inline]
     pub fn length(&self) -> u64 {
         let iter = self.fields();
@@ -648,7 +641,6 @@ impl Place {
 
     /// Whether the current data has to be read from another mapping (`srcmap`), as for
     /// copy-on-write.
-    #[doc(alias = "srcmap")]
     #[inline]
     pub fn has_source(&self) -> bool {
         u32::from(self.fields().srcmap.type_) != bindings::IOMAP_HOLE
@@ -778,7 +770,6 @@ impl<'m> Span<'m> {
     ///
     /// Fails with `EINVAL` unless that is all of the range that is left, in blocks of one state: a
     /// power cut could come between two mappings, and between data and conversion.
-    #[doc(alias = "REQ_ATOMIC")]
     #[inline]
     pub fn untorn(&self) -> Result<OpFlags> {
         if self.len == self.place.remaining() && !self.flags().has(MapFlags::MIXED) {

@@ -101,7 +101,6 @@ use core::{
 /// The kiocb and its file are valid until `ki_complete()` was called or, for a request that is not
 /// queued, until the caller of the request got its result. Nobody else writes to it until then, but
 /// the end of a bio to `private`, which is only accessed atomically.
-#[doc(alias = "kiocb")]
 pub struct Iocb(Kiocb<'static, ()>);
 
 impl Deref for Iocb {
@@ -115,7 +114,6 @@ impl Deref for Iocb {
 
 impl Iocb {
     /// Takes the request out of polling: the caller sees `IOCB_HIPRI` cleared.
-    #[doc(alias = "IOCB_HIPRI")]
     #[inline]
     pub fn stop_polling(&self) {
         // SAFETY: The kiocb is valid, and by the invariants only we write to it, from one thread at
@@ -248,7 +246,6 @@ impl<O: Callbacks> NewIocb<O> {
     ///
     /// The caller of the request holds the inode lock at least shared. The file system is told when
     /// the bios have ended, if it has an `->end_io`.
-    #[doc(alias = "inode_dio_begin")]
     #[inline]
     pub fn begin_dio(self) -> BusyIocb<O> {
         // SAFETY: The inode is valid.
@@ -291,7 +288,6 @@ pub struct Told(());
 /// One count of `i_dio_count` of the file's inode belongs to this value. The callbacks of `O`, if
 /// it has any, are those of the request and were not told of its end, or have failed to hear of it
 /// together with others. If it is [`Callbacks::SIMPLE`], the file is not encrypted.
-#[doc(alias = "i_dio_count")]
 #[must_use = "a dropped request is never completed"]
 pub struct BusyIocb<O> {
     iocb: Iocb,
@@ -395,7 +391,6 @@ impl<O> BusyIocb<O> {
     /// under way (`kiocb_invalidate_post_direct_write()`).
     ///
     /// A failure does not fail the write; the mapping reports it to the next `fsync()`.
-    #[doc(alias = "kiocb_invalidate_post_direct_write")]
     #[inline]
     pub fn invalidate_written(&self, written: usize, _ctx: MaySleep) {
         if !self.has_cached_pages(written) {
@@ -422,7 +417,6 @@ impl BusyIocb<()> {
 impl BusyIocb<Told> {
     /// Gives the count back (`inode_dio_end()`). Any context. A truncation may go on from now on,
     /// and the inode may go away unless something else keeps the file open.
-    #[doc(alias = "inode_dio_end")]
     #[inline]
     pub fn end_dio(self) -> DoneIocb {
         // SAFETY: The inode is valid, and by the invariants one count is ours.
@@ -454,7 +448,6 @@ impl Deref for DoneIocb {
 
 impl DoneIocb {
     /// Moves the position forward by `bytes` (`ki_pos`).
-    #[doc(alias = "ki_pos")]
     #[inline]
     pub fn advance_pos(&mut self, bytes: i64) {
         let pos = self.iocb.0.ki_pos_mut();
@@ -465,7 +458,6 @@ impl DoneIocb {
     ///
     /// Fails with the error of the flush. `fsync()` may take the inode lock, whose holder may wait
     /// for `i_dio_count`; this is possible only now that the request no longer counts.
-    #[doc(alias = "generic_write_sync")]
     #[inline]
     pub fn sync_written(&self, written: isize, _ctx: MaySleep) -> Result {
         // SAFETY: The kiocb and its file are valid, and the context may sleep.
@@ -478,7 +470,6 @@ impl DoneIocb {
     ///
     /// Only for a request whose submission returned `-EIOCBQUEUED`. Any context. The owner of the
     /// kiocb may free it at once.
-    #[doc(alias = "ki_complete")]
     #[inline]
     pub fn complete(self, result: isize) {
         let raw = self.as_raw();
@@ -563,7 +554,6 @@ impl Answer {
     /// The value to return to C in place of a request: NULL for zero, or an errno (`ERR_PTR()`).
     ///
     /// A number of bytes is neither. It becomes `-EIO`, and the kernel warns.
-    #[doc(alias = "ERR_PTR")]
     #[inline]
     pub fn into_err_ptr<T>(self) -> *mut T {
         // CAST: It fits.

@@ -35,7 +35,6 @@ use core::{
 /// For the duration of `'a` the callbacks are valid, `private` is what they expect to find in
 /// `iomap_iter.private`, and the locks are held that they need for direct I/O on `inode`: for a
 /// write if `write`, for a read otherwise. `pos` and `pos + len` are positions of a file.
-#[doc(alias = "iomap_ops")]
 pub struct MapOps<'a> {
     pub(super) ops: *const bindings::iomap_ops,
     inode: &'a Inode,
@@ -100,7 +99,6 @@ impl<'a> MapOps<'a> {
 ///
 /// If there are callbacks, they are valid until the request that they belong to is over. A
 /// `submit_io` ends the bios of a bounced read in process context, where their data is copied.
-#[doc(alias = "iomap_dio_ops")]
 #[derive(Clone, Copy, PartialEq)]
 pub struct DioOps(Option<NonNull<bindings::iomap_dio_ops>>);
 

@@ -156,7 +156,6 @@ pub trait Operations: Sized + Send + 'static {
 /// # Invariants
 ///
 /// The pointer is NULL, or a cache of such memory. It is never destroyed.
-#[doc(alias = "kmem_cache")]
 pub struct Cache<T: Operations> {
     // ORDERING: None needed: it is written by an initcall, before any use.
     raw: Atomic<*mut bindings::kmem_cache>,
@@ -179,7 +178,6 @@ impl<T: Operations> Cache<T> {
     /// `ENOMEM`.
     ///
     /// To be called once, from an initcall: it is never destroyed.
-    #[doc(alias = "kmem_cache_create")]
     pub fn init(&'static self, name: &'static CStr, _ctx: MaySleep) -> Result {
         const { assert!(size_of::<Counted<T>>() <= PAGE_SIZE) };
         // A request that is looked at from two processors is better not split over three lines.
@@ -761,7 +759,6 @@ impl<T: Operations> Unique<T> {
     }
 
     /// The first error of the request, if there was one (`bi_status`, if it has a single bio).
-    #[doc(alias = "bi_status")]
     #[inline(always)]
     pub fn result(&self) -> Result {
         match self.home {
@@ -854,7 +851,6 @@ impl<T: Operations> Unique<T> {
     }
 
     /// Gives the request to C as an opaque `struct iomap_dio`.
-    #[doc(alias = "iomap_dio")]
     #[inline]
     pub fn into_raw(self) -> *mut bindings::iomap_dio {
         self.armed.defuse();
@@ -916,7 +912,6 @@ fn bio_behind<T: Operations>(head: *mut Head<T>) -> *mut bindings::bio {
 /// # Invariants
 ///
 /// The kiocb was taken. It is still there, as a value that nobody uses.
-#[doc(alias("bio_put", "kfree"))]
 pub struct Over<T: Operations>(ManuallyDrop<Unique<T>>);
 
 impl<T: Operations> Deref for Over<T> {

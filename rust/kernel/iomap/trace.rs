@@ -105,7 +105,6 @@ pub(super) fn iterators_are_traced() -> bool {
 ///
 /// The event shows the position, the size and the flags of the request, and `done_before`, the
 /// bytes that the caller has transferred by other means.
-#[doc(alias = "trace_iomap_dio_rw_begin")]
 #[inline(always)]
 pub fn begin(iocb: &Iocb, memory: &mut IovIter<'_>, flags: CallerFlags, done_before: usize) {
     // SAFETY: Both are valid by the invariants of their types.
@@ -126,7 +125,6 @@ pub fn begin(iocb: &Iocb, memory: &mut IovIter<'_>, flags: CallerFlags, done_bef
 ///
 /// The request may be over by now, and what belonged to it gone. The inode is not: the caller of
 /// the request has the file open until it returns.
-#[doc(alias = "trace_iomap_dio_rw_queued")]
 #[inline(always)]
 pub fn queued<'a>(describe: impl FnOnce() -> (&'a Inode, i64, u64)) {
     if is_on!(__tracepoint_iomap_dio_rw_queued) {
@@ -141,7 +139,6 @@ pub fn queued<'a>(describe: impl FnOnce() -> (&'a Inode, i64, u64)) {
 ///
 /// The write fails with `ENOTBLK`, on which the file system falls back to the page cache, or with
 /// `EAGAIN` if it must not be torn. The direct write would otherwise leave old data in the cache.
-#[doc(alias = "trace_iomap_dio_invalidate_fail")]
 #[inline]
 pub fn invalidate_failed(inode: &Inode, pos: i64, len: u64) {
     // SAFETY: The inode is valid.
@@ -152,7 +149,6 @@ pub fn invalidate_failed(inode: &Inode, pos: i64, len: u64) {
 ///
 /// `error` is that of its bios, zero or a negative errno. `ret` is what the caller gets: bytes, or
 /// a negative errno.
-#[doc(alias = "trace_iomap_dio_complete")]
 #[inline]
 pub fn complete(iocb: &Iocb, error: c_int, ret: isize) {
     // SAFETY: The kiocb is valid by the invariants of its type.

@@ -188,7 +188,6 @@ impl<T: Operations> Batch<T> {
     /// of the batch alone, so that each gets its own error or none.
     ///
     /// [`BusyIocb::end_io`]: super::kiocb::BusyIocb::end_io
-    #[doc(alias = "IOMAP_DIO_MERGE_END_IO")]
     pub fn end_io_together(
         &mut self,
         first: &mut Unique<T>,
@@ -323,7 +322,6 @@ impl<T: CompleteWork> Batch<T> {
 ///
 /// [`end_io`]: super::bio::end_io
 /// [`ioend_end_io`]: super::bio::ioend_end_io
-#[doc(alias("iomap_dio_bio_end_io", "iomap_finish_ioend_direct"))]
 pub unsafe trait Exported: Operations {}
 
 /// Requests that a worker may complete. The lists of a super block have no others, so they are of

@@ -71,7 +71,6 @@ use core::{
 /// assert!(memory.is_empty());
 /// # assert_eq!(data, [0u8; LEN]);
 /// ```
-#[doc(alias = "iov_iter")]
 pub struct IovIter<'a> {
     raw: *mut bindings::iov_iter,
     _memory: PhantomData<&'a mut bindings::iov_iter>,
@@ -137,7 +136,6 @@ impl<'a> IovIter<'a> {
     }
 
     /// Bytes left (`iov_iter_count()`).
-    #[doc(alias = "iov_iter_count")]
     #[inline]
     pub fn len(&self) -> usize {
         // SAFETY: All kinds of iterators have a count.
@@ -248,7 +246,6 @@ impl<'a> IovIter<'a> {
     /// Goes back so that at most `used` bytes after `mark` are consumed (`iov_iter_revert()`).
     ///
     /// Does nothing if fewer are, or if the mark is of another iterator.
-    #[doc(alias = "iov_iter_revert")]
     #[inline]
     pub fn rewind(&mut self, mark: Mark<'a>, used: usize) {
         let consumed = mark.left.saturating_sub(self.len());
@@ -261,7 +258,6 @@ impl<'a> IovIter<'a> {
     }
 
     /// Moves on by `bytes`, or to the end if there are fewer (`iov_iter_advance()`).
-    #[doc(alias = "iov_iter_advance")]
     #[cold]
     #[inline(always)]
     pub fn advance(&mut self, bytes: usize) {
@@ -297,7 +293,6 @@ impl<'a> IovIter<'a> {
     /// (`iov_iter_zero()`).
     ///
     /// Faults user pages in, and stops at one that cannot be. Does nothing for a source.
-    #[doc(alias = "iov_iter_zero")]
     pub fn zero(&mut self, len: u64, _ctx: MaySleep) -> usize {
         if self.is_source() {
             return 0;

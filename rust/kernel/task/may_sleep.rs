@@ -41,7 +41,6 @@ use crate::types::NotThreadSafe;
 ///     memory.is_empty()
 /// }
 /// ```
-#[doc(alias = "might_sleep")]
 #[derive(Clone, Copy)]
 pub struct MaySleep(NotThreadSafe);
 

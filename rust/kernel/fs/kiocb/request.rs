@@ -26,7 +26,6 @@ flag_word! {
     ///
     /// The caller of the request sets them. Direct I/O changes only [`IocbFlags::HIPRI`], which it
     /// clears when nobody can poll for the request.
-    #[doc(alias = "ki_flags")]
     pub struct IocbFlags(i32) {
         /// The caller polls for the completion.
         #[doc(alias = "IOCB_HIPRI")]
@@ -52,7 +51,6 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     const MAX_LOOKED_AT: i64 = 16;
 
     /// The flags (`ki_flags`), as they are now: polling may be switched off on the way.
-    #[doc(alias = "ki_flags")]
     #[inline]
     pub fn flags(&self) -> IocbFlags {
         // SAFETY: The kiocb is valid by the invariants.
@@ -62,7 +60,6 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     /// Whether the caller waits for the result itself (`is_sync_kiocb()`).
     ///
     /// Otherwise `ki_complete()` may be called for the request, in any context.
-    #[doc(alias = "is_sync_kiocb")]
     #[inline]
     pub fn is_sync(&self) -> bool {
         // SAFETY: As above.
@@ -71,7 +68,6 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
 
     /// Whether the data must be stable when the write completes (`iocb_is_dsync()`): the kiocb or
     /// the inode says so.
-    #[doc(alias = "iocb_is_dsync")]
     #[inline]
     pub fn is_dsync(&self) -> bool {
         // SAFETY: The kiocb and its file are valid by the invariants.
@@ -86,7 +82,6 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     }
 
     /// The inode of the file (`file_inode()`).
-    #[doc(alias = "file_inode")]
     #[inline]
     pub fn inode(&self) -> &Inode {
         // SAFETY: The open file of a valid kiocb pins its inode.
@@ -125,7 +120,6 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     }
 
     /// Whether the file has any page in the page cache (`nrpages`).
-    #[doc(alias = "nrpages")]
     #[inline(always)]
     pub fn has_any_cached_page(&self) -> bool {
         self.page_cache().0.load(Relaxed) != 0
@@ -158,7 +152,6 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     ///
     /// Fails with `EAGAIN` if that would block a `NOWAIT` request, or with the error of the
     /// writeback.
-    #[doc(alias = "kiocb_write_and_wait")]
     #[inline]
     pub fn write_and_wait(&self, len: usize, _ctx: MaySleep) -> Result {
         if !self.has_any_cached_page() && !self.has_writeback_error() {
@@ -174,7 +167,6 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     ///
     /// Fails with `EAGAIN` if that would block a `NOWAIT` request, or with the error that kept a
     /// page from being dropped.
-    #[doc(alias = "kiocb_invalidate_pages")]
     #[inline]
     pub fn invalidate_pages(&self, len: usize, _ctx: MaySleep) -> Result {
         if !self.has_cached_pages(len) && !self.has_writeback_error() {
