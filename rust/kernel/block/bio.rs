@@ -446,7 +446,7 @@ fn zero_folio() -> (*mut bindings::folio, usize) {
 /// # Invariants
 ///
 /// Nobody else knows of the bio, which is valid and was filled in this way. Its `bi_private` is the
-/// bounce buffer of [`Bio::bounce_at_once`], which its segment number `bi_vcnt` is about, or NULL.
+/// bounce buffer of [`Bio::bounce_at_once`], or NULL.
 #[must_use]
 pub(crate) struct Filled {
     bio: ManuallyDrop<Bio>,

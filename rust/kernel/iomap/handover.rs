@@ -235,8 +235,8 @@ const LEFT: *mut c_void = ptr::null_mut();
 
 /// The state of a request of a single bio: one of the above, or the task that waits for the bio.
 ///
-/// Only the submission before it has left, or the bio before it has ended, calls a method. A method
-/// that gives the request up does not look at the state afterwards.
+/// The submission calls methods until it has left, and the end of the bio until it has given the
+/// request up. A method that gives the request up does not look at the state afterwards.
 #[repr(transparent)]
 pub(super) struct Handshake(Atomic<*mut c_void>);
 

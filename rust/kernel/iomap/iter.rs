@@ -19,10 +19,10 @@
 //!
 //! `iomap_iter()` calls the `iomap_next` of a file system for each mapping. Without one it calls
 //! `iomap_begin`, and then `iomap_end` with the bytes that were done. This module leaves out what
-//! has no effect. It calls an `iomap_begin` without an `iomap_end` itself, also one beside an
-//! `iomap_next`, and nobody at the end of the last mapping. It calls another `iomap_next` itself as
-//! well. While a tracepoint of iterators is enabled no walk calls an `iomap_next` itself, and none
-//! that begins then calls an `iomap_begin`.
+//! has no effect. An `iomap_begin` without an `iomap_end` it calls itself, also one beside an
+//! `iomap_next`, and then nothing at the end of the last mapping. Any other `iomap_next` it calls
+//! itself as well. While a tracepoint of iterators is enabled no walk calls an `iomap_next` itself,
+//! and none that begins then calls an `iomap_begin`.
 
 use super::{
     flags::{

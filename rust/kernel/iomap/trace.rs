@@ -8,8 +8,8 @@
 //! it.
 //!
 //! A request shows up as `iomap_dio_rw_begin`, then `iomap_dio_rw_queued` if it is left to its
-//! bios, and `iomap_dio_complete` when it is over. The last may come before the second, because
-//! bios end when they like.
+//! bios, and `iomap_dio_complete` when it is over. The last may come before the second, if
+//! the bios end that early.
 //!
 //! C header: `fs/iomap/trace.h`.
 

@@ -165,8 +165,8 @@ impl<'a> IovIter<'a> {
         u32::from(self.fields().iter_type)
     }
 
-    /// Whether the pages have to be marked as dirty: user memory that is read into. Others are the
-    /// business of their owner.
+    /// Whether the pages have to be marked as dirty: user memory that is read into. The owner of
+    /// other pages does that.
     #[inline]
     pub fn should_dirty(&self) -> bool {
         self.is_user_backed() && !self.is_source()
@@ -363,7 +363,7 @@ fn are_aligned(
     bits & mask == 0
 }
 
-/// Its argument. Tells the compiler that this is rare, so that the rest keeps its registers.
+/// Returns `max`. Tells the compiler that this is rare, so that the rest keeps its registers.
 #[cold]
 #[inline(never)]
 fn rare(max: u16) -> u16 {

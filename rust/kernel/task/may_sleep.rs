@@ -13,9 +13,9 @@ use crate::types::NotThreadSafe;
 /// Proof that the current context may sleep.
 ///
 /// The value cannot leave the thread that made it. That thread was in process context then, and
-/// still is, because what disables preemption here ends in the same function. As with a mutex,
-/// taking a spin lock first and then calling a function that may sleep is a bug that the types do
-/// not catch. A kernel with `CONFIG_DEBUG_ATOMIC_SLEEP` checks each proof when it is made
+/// still is, because code that disables preemption enables it again in the same function. As with
+/// a mutex, taking a spin lock first and then calling a function that may sleep is a bug that the
+/// types do not catch. A kernel with `CONFIG_DEBUG_ATOMIC_SLEEP` checks each proof when it is made
 /// (`might_sleep()`).
 ///
 /// The context may also wait for I/O: it is not within the submission of a bio, where others are
