@@ -17,8 +17,8 @@
 //!
 //! # The house
 //!
-//! Each floor uses those below it. Only the end of a bio and a worker come up from below, by
-//! traits:
+//! Each floor uses those below it. Only the end of a bio and a worker come up from below, by a
+//! trait:
 //!
 //! ```text
 //!         a file system calls
@@ -29,8 +29,8 @@
 //!  | direct_io/   submit   single   mapping               complete                |
 //!  |              dio   decide                               ^                    |
 //!  +---------------------------------------------------------|--------------------+
-//!  | rust/kernel/ request   bio_set   bio   handover     Operations and           |
-//!  |    iomap/    kiocb   iter   ops   flags             CompleteWork             |
+//!  | rust/kernel/ request   bio_set   bio   handover     Operations               |
+//!  |    iomap/    kiocb   iter   ops   flags                 |                    |
 //!  |              worker   stats   trace                     |                    |
 //!  +---------------------------------------------------------|--------------------+
 //!  | rust/kernel/ block/   fs/   iov/   task/                |                    |
@@ -47,7 +47,7 @@
 //! ```text
 //!                   task                      interrupt                   worker
 //!
-//!  NewIocb<DioOps>  iomap_dio_rw()
+//!  NewIocb          iomap_dio_rw()
 //!                   submit::rw()
 //!                     begin(), admit()
 //!  BusyIocb<DioOps>   NewIocb::begin_dio()
@@ -88,7 +88,10 @@ use kernel::{
         bio_set::BioSet,
         flags::CallerFlags,
         iter::Place,
-        kiocb::NewIocb,
+        kiocb::{
+            BusyIocb,
+            NewIocb, //
+        },
         ops::{
             DioOps,
             MapOps, //
@@ -96,8 +99,7 @@ use kernel::{
         request::{
             Cache,
             Unique, //
-        },
-        worker, //
+        }, //
     },
     iov::IovIter,
     prelude::*,
@@ -318,7 +320,7 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
     // SAFETY: Required of the caller, for each of the pointers. No call has another request.
     let (iocb, memory, place, ctx) = unsafe {
         (
-            NewIocb::from_raw(iocb, ()).assume_dio_begun(),
+            BusyIocb::from_raw(iocb),
             IovIter::from_raw(iter),
             Place::from_raw(iomi),
             MaySleep::assume(),
@@ -327,18 +329,17 @@ pub unsafe extern "C" fn __iomap_dio_read_simple(
     single::read(iocb, memory, place, ctx).into_raw()
 }
 
-// SAFETY: `iomap_dio_bio_end_io()` and `iomap_finish_ioend_direct()` are above.
-unsafe impl worker::Exported for Dio {}
-
 /// The number of bios in reserve for simple reads that may wait for memory.
 const RESERVE: u32 = 4;
 
 /// The bios of simple reads and of the other requests of a single bio.
-// SAFETY: `iomap_dio_rust_init()` initialises it, or the kernel does not boot.
+// SAFETY: `iomap_dio_rust_init()` initialises it, or the kernel does not boot. The exported end
+// functions are above.
 static SINGLES: BioSet<Dio> = unsafe { BioSet::new() };
 
 /// The memory of counted requests.
-static REQUESTS: Cache<Dio> = Cache::new();
+// SAFETY: As above.
+static REQUESTS: Cache<Dio> = unsafe { Cache::new() };
 
 /// Sets up the bios of single-bio requests, and the memory of counted requests.
 ///

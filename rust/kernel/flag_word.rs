@@ -14,7 +14,7 @@ macro_rules! flag_word {
         }
     ) => {
         $(#[$attr])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(transparent)]
         pub struct $name($ty);
 
@@ -59,13 +59,6 @@ macro_rules! flag_word {
             #[inline]
             fn bitor(self, rhs: Self) -> Self {
                 Self(self.0 | rhs.0)
-            }
-        }
-
-        impl ::core::ops::BitOrAssign for $name {
-            #[inline]
-            fn bitor_assign(&mut self, rhs: Self) {
-                self.0 |= rhs.0;
             }
         }
     };

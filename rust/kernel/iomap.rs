@@ -62,7 +62,7 @@
 //! 4. Otherwise begin a [`request::Submitter`], and walk. For each mapping with blocks make a
 //!    [`bio::Template`], which builds and submits the bios. At the end, seal the request or wait.
 //! 5. Complete the [`request::Unique`] in the order that [`kiocb`] describes. If the submission
-//!    does not get one, the last bio does ([`request::Operations`]).
+//!    does not get one, the last bio does ([`worker::Operations`]).
 //!
 //! A function that may sleep takes a [`MaySleep`], or a value that was made with one. Completion
 //! chooses by that: what may run where a bio ends, perhaps in an interrupt, has none.

@@ -4,7 +4,7 @@
 //!
 //! A bio may end in any context. When all bios of an asynchronous request have ended,
 //! [`Operations::done`] completes it at once or leaves it to a work queue, which runs
-//! [`CompleteWork::complete_work`]. The submitter completes what it waited for with [`answer`]. All
+//! [`Operations::complete_work`]. The submitter completes what it waited for with [`answer`]. All
 //! of them call [`end`] and then [`Ended::flush_and_complete`], which are the steps of
 //! `iomap_dio_complete()` in their order. A worker that has many requests flushes once for several
 //! of them in between, and then calls [`Ended::complete`].
@@ -34,9 +34,6 @@ use kernel::{
         },
         ops::DioOps,
         request::{
-            Cache,
-            Operations,
-            Over,
             Unique, //
         },
         stats::{
@@ -46,7 +43,7 @@ use kernel::{
         trace,
         worker::{
             Batch,
-            CompleteWork, //
+            Operations, //
         }, //
     },
     iov::IovIter,
@@ -81,11 +78,6 @@ impl By {
 impl Operations for Dio {
     type SimpleRead = SimpleRead;
 
-    #[inline]
-    fn cache() -> &'static Cache<Self> {
-        &super::REQUESTS
-    }
-
     #[doc(alias = "iomap_dio_simple_end_io")]
     #[inline(always)]
     fn done_simple_read(read: SimpleRead, iocb: BusyIocb<()>) {
@@ -111,8 +103,8 @@ impl Operations for Dio {
         Some(request)
     }
 
-    /// Completes the request at once, unless it has failed or that could wait for this worker, as
-    /// writeback may.
+    /// Completes the request at once, unless it has failed, or completing it may wait for this
+    /// worker, as writeback may.
     fn done_at_ioend(mut request: Unique<Self>, ctx: MaySleep) -> Option<Unique<Self>> {
         let failed = request.result().is_err();
         let (iocb, dio) = request.parts();
@@ -129,9 +121,7 @@ impl Operations for Dio {
         iocb.complete(ret);
         None
     }
-}
 
-impl CompleteWork for Dio {
     #[doc(alias = "iomap_dio_complete_work")]
     fn complete_work(mut batch: Batch<Self>, ctx: MaySleep) {
         stats::count(Stat::WorkerRuns);
@@ -183,7 +173,8 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
         batch.end_io_together(&mut request, end_io_of_a_write, ctx);
         let result = request.result();
         let (iocb, dio) = request.into_parts();
-        let ended = end(iocb, &dio, result, By::Worker(ctx), || end_io_flags(&dio));
+        let flags = || dio.end_io_flags(dio.should_dirty(), dio.at_ioend());
+        let ended = end(iocb, &dio, result, By::Worker(ctx), flags);
         batch.free(dio);
         let place = if ended.is_unstable() {
             places.next()
@@ -207,9 +198,11 @@ fn complete_together(mut next: Option<Unique<Dio>>, mut batch: Batch<Dio>, ctx: 
 fn flush(mut writes: &mut [Option<Ended>], ctx: MaySleep) {
     while let Some(Some(first)) = writes.first() {
         let (mut last, mut len, mut written) = (first, 1_usize, first.ret);
+        // CAST: `isize` is at most 64 bits wide.
+        let start = first.iocb.ki_pos().wrapping_sub(written as i64);
         for write in writes.get(1..).unwrap_or_default().iter().flatten() {
             // OVERFLOW: The first one begins before this one ends.
-            let all = write.iocb.ki_pos().wrapping_sub(first.start());
+            let all = write.iocb.ki_pos().wrapping_sub(start);
             // One flush does for all where a size can be that large.
             let Ok(all) = isize::try_from(all) else {
                 break;
@@ -241,7 +234,7 @@ fn end_io_of_a_write(request: &Unique<Dio>) -> Option<(isize, EndIoFlags)> {
     let dio = request.dio();
     let well = dio.is_write() && request.result().is_ok() && dio.size > 0;
     (well && !dio.work().has(CompWork::EXTEND.with(CompWork::COW)))
-        .then(|| (dio.size, dio.end_io_flags(request.should_dirty())))
+        .then(|| (dio.size, dio.end_io_flags(request.should_dirty(), false)))
 }
 
 /// The work that comes up when the last bio of an asynchronous request has ended.
@@ -299,7 +292,7 @@ pub(crate) fn answer_without_bios(
     result: Result,
     ctx: MaySleep,
 ) -> Answer {
-    let flags = || dio.end_io_flags(memory.should_dirty());
+    let flags = || dio.end_io_flags(memory.should_dirty(), false);
     let ended = end(iocb, dio, result, By::Submitter(ctx), flags);
     let (iocb, ret) = ended.flush_and_complete(Some(ctx));
     iocb.answer(ret)
@@ -317,20 +310,9 @@ fn complete_rare(request: Unique<Dio>, by: By) -> (DoneIocb, isize) {
 fn complete_request(request: Unique<Dio>, result: Result, by: By) -> (DoneIocb, isize) {
     let ctx = by.ctx();
     let (iocb, dio) = request.into_parts();
-    let ended = end(iocb, &dio, result, by, || end_io_flags(&dio));
+    let flags = || dio.end_io_flags(dio.should_dirty(), dio.at_ioend());
+    let ended = end(iocb, &dio, result, by, flags);
     ended.flush_and_complete(ctx)
-}
-
-/// The flags for `->end_io`. A worker for ioends that has ended the last bio is in process context
-/// already, so that there is no completion work to speak of.
-#[inline(always)]
-fn end_io_flags(dio: &Over<Dio>) -> EndIoFlags {
-    let flags = dio.end_io_flags(dio.should_dirty());
-    if dio.at_ioend() {
-        flags.without(EndIoFlags::COMP_WORK)
-    } else {
-        flags
-    }
 }
 
 /// Completes a simple read, whose bio was put. There is no `->end_io`.
@@ -476,12 +458,6 @@ impl Ended {
     #[inline(always)]
     fn is_unstable(&self) -> bool {
         self.sync && self.ret > 0
-    }
-
-    /// Where it began in the file, in bytes.
-    fn start(&self) -> i64 {
-        // CAST: `isize` is at most 64 bits wide.
-        self.iocb.ki_pos().wrapping_sub(self.ret as i64)
     }
 
     /// Flushes if it must, and goes on with [`Ended::complete`].

@@ -205,8 +205,11 @@ impl Dio {
     }
 
     /// The flags for `->end_io`.
+    ///
+    /// A worker for ioends that has ended the last bio is in process context already, so that there
+    /// is no completion work to speak of.
     #[inline]
-    pub(crate) fn end_io_flags(&self, should_dirty: bool) -> EndIoFlags {
+    pub(crate) fn end_io_flags(&self, should_dirty: bool, at_ioend: bool) -> EndIoFlags {
         let bounced = match self.kind {
             Kind::SimpleRead | Kind::Direct | Kind::Deferred(_) => false,
             Kind::Bounce(_) => true,
@@ -232,6 +235,9 @@ impl Dio {
             .with_if(work.has(unwritten), EndIoFlags::UNWRITTEN)
             .with_if(work.has(CompWork::COW), EndIoFlags::COW)
             .with_if(work.has(CompWork::SYNC), EndIoFlags::NEED_SYNC)
-            .with_if(work != CompWork::SAW_UNWRITTEN, EndIoFlags::COMP_WORK)
+            .with_if(
+                work != CompWork::SAW_UNWRITTEN && !at_ioend,
+                EndIoFlags::COMP_WORK,
+            )
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! [`admit`] refuses invalid requests and prepares the page cache. The first mapping then decides
 //! whether the request is a single-bio request ([`super::single`]) or a counted request
-//! ([`super::mapping`]). Submitting consumes the request, so no code here can access one in flight.
+//! ([`super::mapping`]). Leaving a request to its bios consumes it, so no code here can access one
+//! that they own.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +21,8 @@ use super::{
         Kind, //
     },
     mapping,
-    single, //
+    single,
+    REQUESTS, //
 };
 use kernel::{
     block::{
@@ -66,7 +68,7 @@ use kernel::{
 /// The arguments of `iomap_dio_rw()`.
 pub(crate) struct Call<'a> {
     /// The kiocb.
-    pub(crate) iocb: NewIocb<DioOps>,
+    pub(crate) iocb: NewIocb,
     /// The memory.
     pub(crate) memory: IovIter<'a>,
     /// How the file system maps the file.
@@ -359,7 +361,7 @@ fn walk(
     memory: IovIter<'_>,
     ctx: MaySleep,
 ) -> Answer {
-    let prepared = match Prepared::new(ctx) {
+    let prepared = match Prepared::new(&REQUESTS, ctx) {
         Ok(prepared) => prepared,
         Err(error) => {
             let _ = iter.next(Err(error), ctx);
@@ -380,7 +382,7 @@ pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Dio>, Answer> {
     let (bounced, ctx) = (call.flags.has(CallerFlags::BOUNCE), call.ctx);
     begin(
         call,
-        Prepared::new,
+        |ctx| Prepared::new(&REQUESTS, ctx),
         |iocb, mut dio, work, iter, memory, prepared| {
             dio.kind = Kind::new(bounced, work);
             let bios = Submitter::new(prepared, iocb, dio, memory, bounced);

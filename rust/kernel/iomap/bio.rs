@@ -2,41 +2,11 @@
 
 //! The bios of a counted request: how they are built for a mapping, and how they end.
 //!
-//! All bios of a request are filled in the same way, so the end of a bio knows what it has to
-//! release.
+//! All bios of data of a request are filled in the same way, so the end of a bio knows what it has
+//! to release.
 //!
 //! C headers: [`include/linux/bio.h`](srctree/include/linux/bio.h),
 //! [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
-//!
-//! # Examples
-//!
-//! ```no_run
-//! use kernel::{
-//!     block::bio::OpFlags,
-//!     iomap::{
-//!         bio::Template,
-//!         iter::Span,
-//!         request::Submitter,
-//!         worker::CompleteWork,
-//!     },
-//!     task::MaySleep,
-//! };
-//!
-//! /// Transfers `span`. Returns how many bytes are in flight.
-//! fn transfer<T: CompleteWork>(
-//!     request: &mut Submitter<'_, T>,
-//!     span: Span<'_>,
-//!     ctx: MaySleep,
-//! ) -> Result<usize> {
-//!     let Some(mut bios) = Template::new(request, span, OpFlags::SYNC, ctx) else {
-//!         return Err(EINVAL);
-//!     };
-//!     while !bios.is_over() && !bios.request().has_failed() {
-//!         bios.submit_next()?;
-//!     }
-//!     Ok(bios.submitted())
-//! }
-//! ```
 
 use super::{
     flags::MapFlags,
@@ -47,11 +17,10 @@ use super::{
     ops::DioOps,
     request::{
         BioRef,
-        Operations,
         Submitter,
         Unique, //
     },
-    worker::CompleteWork, //
+    worker::Operations, //
 };
 use crate::{
     alloc::flags::GFP_KERNEL,
@@ -77,7 +46,7 @@ use crate::{
 ///
 /// It borrows the request and the mapping, so it is gone when either moves on.
 #[doc(alias = "iomap_dio_bio_iter")]
-pub struct Template<'r, 'd, T: CompleteWork> {
+pub struct Template<'r, 'd, T: Operations> {
     request: &'r mut Submitter<'d, T>,
     span: Span<'r>,
     /// Where the next bio begins in the file, in bytes.
@@ -89,7 +58,7 @@ pub struct Template<'r, 'd, T: CompleteWork> {
     ctx: MaySleep,
 }
 
-impl<'r, 'd, T: CompleteWork> Template<'r, 'd, T> {
+impl<'r, 'd, T: Operations> Template<'r, 'd, T> {
     /// Prepares to build bios of `request` for `span`, unless the request and the mapping are not
     /// of one file, not of one direction, or not as far as each other.
     // Not a `Result`: the compiler would take the position apart to put an error in its place.
@@ -321,7 +290,7 @@ fn zeroes(ops: DioOps, span: Span<'_>, pos: i64, len: u32, ctx: MaySleep) -> Res
 /// Submits a bio for byte `pos` of the file, as a part of `request`. `place` has the mapping.
 #[doc(alias = "iomap_dio_submit_bio")]
 #[inline(always)]
-fn submit_bio<T: CompleteWork>(
+fn submit_bio<T: Operations>(
     bio_ref: BioRef<T>,
     request: &Submitter<'_, T>,
     place: &Place,
@@ -330,7 +299,7 @@ fn submit_bio<T: CompleteWork>(
 ) {
     let iocb = request.iocb();
     if iocb.poll_for(&mut bio) {
-        request.note_polled();
+        request.shared.polled.store(true, Relaxed);
     }
     let submit_io = iocb.ops.submit_io();
     if submit_io.is_none() && place.flags().has(MapFlags::ANON_WRITE) {
@@ -402,7 +371,7 @@ unsafe fn end<T: Operations>(
 /// `bio` must have ended, its `bi_private` must be what `Template` has put there, and it
 /// must not be used afterwards. Any context.
 #[doc(alias("iomap_dio_bio_end_io", "bi_end_io"))]
-pub unsafe extern "C" fn end_io<T: CompleteWork>(bio: *mut bindings::bio) {
+pub unsafe extern "C" fn end_io<T: Operations>(bio: *mut bindings::bio) {
     // SAFETY: The block layer, or the file system that stood in for it, gives the bio back.
     if let Some(request) = unsafe { end::<T>(bio, result(bio), false) } {
         done(request);
@@ -411,7 +380,7 @@ pub unsafe extern "C" fn end_io<T: CompleteWork>(bio: *mut bindings::bio) {
 
 /// The last bio of the request has ended. Not inline, for the bios that are not the last.
 #[inline(never)]
-pub(super) fn done<T: CompleteWork>(request: Unique<T>) {
+pub(super) fn done<T: Operations>(request: Unique<T>) {
     if let Some(request) = T::done(request) {
         request.punt();
     }
@@ -425,7 +394,7 @@ pub(super) fn done<T: CompleteWork>(request: Unique<T>) {
 /// # Safety
 ///
 /// As for [`end_io`], for the bio of `ioend`, and the context must be allowed to sleep.
-pub unsafe fn ioend_end_io<T: CompleteWork>(ioend: *mut bindings::iomap_ioend) -> u32 {
+pub unsafe fn ioend_end_io<T: Operations>(ioend: *mut bindings::iomap_ioend) -> u32 {
     // SAFETY: The ioend, which gives its bio back, is valid until that is put.
     let (vecs, request) = unsafe {
         let bio = &raw mut (*ioend).io_bio;

@@ -47,14 +47,13 @@ use super::{
         FrontPad,
         Home,
         Left,
-        Operations,
         Unique, //
     },
     stats::{
         self,
         Stat, //
     },
-    worker::CompleteWork,
+    worker::Operations,
 };
 use crate::{
     alloc::flags::{
@@ -101,7 +100,7 @@ pub struct BioSet<T: Operations> {
     _kind: PhantomData<T>,
 }
 
-// SAFETY: A bio set is made for concurrent use.
+// SAFETY: A bio set is made for concurrent use. The caches are written before any use.
 unsafe impl<T: Operations> Sync for BioSet<T> {}
 
 impl<T: Operations> BioSet<T> {
@@ -118,8 +117,10 @@ impl<T: Operations> BioSet<T> {
     ///
     /// # Safety
     ///
-    /// [`BioSet::init`] must have succeeded before the bio set is used. It is never destroyed,
-    /// so it must be part of the kernel, not of a module.
+    /// [`BioSet::init`] must have succeeded before the bio set is used. It is never destroyed, so
+    /// it must be part of the kernel, not of a module. `T` must be as [`Cache::new`] requires.
+    ///
+    /// [`Cache::new`]: super::request::Cache::new
     pub const unsafe fn new() -> Self {
         Self {
             raw: Opaque::zeroed(),
@@ -165,8 +166,8 @@ impl<T: Operations> BioSet<T> {
     /// `ENOTBLK`. If this succeeds, the memory of an asynchronous kiocb, or that of a bounced read,
     /// may stay where it was: whoever answers the request moves it on ([`IovIter::advance`]).
     ///
-    /// A request that must not block waits neither for memory nor, where that can tell, for the
-    /// device: then its bio fails with `EAGAIN`.
+    /// A request that must not block waits neither for memory nor for a device that can tell: then
+    /// its bio fails with `EAGAIN`.
     ///
     /// Only a simple read that may block waits for memory for its bio.
     ///
@@ -343,9 +344,9 @@ impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<'_, T, O, BOUNCED> {
     }
 }
 
-impl<T: CompleteWork> Unsubmitted<'_, T, ()> {
+impl<T: Operations> Unsubmitted<'_, T, ()> {
     /// Submits the bio and gives the request away. [`Operations::done_simple_read`] or, after an
-    /// error, [`CompleteWork::complete_work`] goes on with it, perhaps before this returns. The
+    /// error, [`Operations::complete_work`] goes on with it, perhaps before this returns. The
     /// caller of the request may have freed its `memory` by then.
     ///
     /// Sleeps on page locks, and until the driver has a free tag unless the bio must not wait.
@@ -393,7 +394,7 @@ impl<T: CompleteWork> Unsubmitted<'_, T, ()> {
     }
 }
 
-impl<T: CompleteWork, const BOUNCED: bool> Unsubmitted<'_, T, DioOps, BOUNCED> {
+impl<T: Operations, const BOUNCED: bool> Unsubmitted<'_, T, DioOps, BOUNCED> {
     /// Submits the bio of a request that is not over before the submission has left it.
     ///
     /// The submission can still look at the kiocb, whichever comes first.
@@ -527,7 +528,7 @@ fn sleep(handshake: &Handshake, ctx: MaySleep) {
 ///
 /// Called by the block layer, once, for such a bio.
 #[doc(alias = "iomap_dio_simple_end_io")]
-unsafe extern "C" fn end_given<T: CompleteWork>(bio: *mut bindings::bio) {
+unsafe extern "C" fn end_given<T: Operations>(bio: *mut bindings::bio) {
     let pad = FrontPad::<T>::of(bio);
     // SAFETY: The bio has ended and is given back. What is in front of it was written before it was
     // submitted, and is read once. If it has failed, in place of that is all of a request then.
@@ -543,7 +544,7 @@ unsafe extern "C" fn end_given<T: CompleteWork>(bio: *mut bindings::bio) {
         Unique::<T>::in_front_of(bio, Home::FrontPadWithPages)
     };
     stats::count(Stat::PuntError);
-    // With others its bio could not be put before they have waited.
+    // Together with others it would keep its bio, which may be of the reserve, while they wait.
     failed.punt_alone();
 }
 
@@ -552,7 +553,7 @@ unsafe extern "C" fn end_given<T: CompleteWork>(bio: *mut bindings::bio) {
 /// # Safety
 ///
 /// Called by the block layer, once, for such a bio.
-unsafe extern "C" fn end_started<T: CompleteWork>(bio: *mut bindings::bio) {
+unsafe extern "C" fn end_started<T: Operations>(bio: *mut bindings::bio) {
     let pad = FrontPad::<T>::of(bio);
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
     // was submitted, and the submission has not been told yet.
@@ -572,7 +573,7 @@ unsafe extern "C" fn end_started<T: CompleteWork>(bio: *mut bindings::bio) {
 ///
 /// As there.
 #[doc(alias = "bi_end_io")]
-unsafe extern "C" fn end_bounced<T: CompleteWork>(bio: *mut bindings::bio) {
+unsafe extern "C" fn end_bounced<T: Operations>(bio: *mut bindings::bio) {
     let pad = FrontPad::<T>::of(bio);
     // SAFETY: The bio has ended and is given back. What becomes of its pages was written before it
     // was submitted, and the submission has not been told yet.

@@ -35,38 +35,6 @@
 //! 5. [`DoneIocb::complete`] or [`DoneIocb::answer`]: the kiocb belongs to its caller again.
 //!
 //! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h).
-//!
-//! # Examples
-//!
-//! ```no_run
-//! use kernel::{
-//!     fs::IocbFlags,
-//!     iomap::{
-//!         flags::EndIoFlags,
-//!         kiocb::{Answer, BusyIocb, NewIocb},
-//!         ops::DioOps,
-//!     },
-//! };
-//!
-//! /// Serves a request that has nothing to transfer.
-//! fn nothing(iocb: NewIocb<DioOps>) -> Answer {
-//!     if iocb.flags().has(IocbFlags::NOWAIT) {
-//!         return iocb.refuse(EAGAIN);
-//!     }
-//!     ended(iocb.begin_dio(), 0)
-//! }
-//!
-//! /// Ends a request whose caller waits for the result, after `size` bytes.
-//! fn ended(iocb: BusyIocb<DioOps>, size: isize) -> Answer {
-//!     let (iocb, error) = iocb.end_io(size, 0, EndIoFlags::empty);
-//!     if error != 0 {
-//!         return iocb.refuse(Error::from_errno(error));
-//!     }
-//!     let mut iocb = iocb.end_dio();
-//!     iocb.advance_pos(size as i64);
-//!     iocb.answer(size)
-//! }
-//! ```
 
 use super::{
     flags::EndIoFlags,
@@ -96,79 +64,10 @@ use core::{
 
 /// A kiocb at any stage of its request (`struct kiocb`).
 ///
-/// # Invariants
-///
-/// The kiocb and its file are valid until `ki_complete()` was called or, for a request that is not
-/// queued, until the caller of the request got its result. Nobody else writes to it until then, but
-/// the end of a bio to `private`, which is only accessed atomically.
-pub struct Iocb(Kiocb<'static, ()>);
-
-impl Deref for Iocb {
-    type Target = Kiocb<'static, ()>;
-
-    #[inline]
-    fn deref(&self) -> &Kiocb<'static, ()> {
-        &self.0
-    }
-}
-
-impl Iocb {
-    /// Takes the request out of polling: the caller sees `IOCB_HIPRI` cleared.
-    #[inline]
-    pub fn stop_polling(&self) {
-        // SAFETY: The kiocb is valid, and by the invariants only we write to it, from one thread at
-        // a time, as a reference to this is not `Send`.
-        unsafe { (*self.as_raw()).ki_flags &= !IocbFlags::HIPRI.into_raw() };
-    }
-
-    /// Lets the caller poll for a bio if it wants to, or ends polling if nobody can. Returns
-    /// whether it is polled for.
-    #[inline(always)]
-    pub(super) fn poll_for(&self, bio: &mut Filled) -> bool {
-        // The caller of a synchronous request sleeps, so it cannot poll.
-        self.flags().has(IocbFlags::HIPRI) && !self.is_sync() && self.set_polled(bio)
-    }
-
-    /// As [`Iocb::poll_for`], of a caller that wants to.
-    #[cold]
-    #[inline(always)]
-    fn set_polled(&self, bio: &mut Filled) -> bool {
-        let polled = bio.set_polled();
-        if polled {
-            // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a
-            // bio (`SLAB_TYPESAFE_BY_RCU`).
-            self.private().store(bio.as_raw().cast(), Relaxed);
-        } else {
-            self.stop_polling();
-        }
-        polled
-    }
-
-    /// The bio to poll for (`private`).
-    #[inline(always)]
-    fn private(&self) -> &Atomic<*mut c_void> {
-        // SAFETY: The field is valid, and whoever polls reads it with `READ_ONCE()`.
-        unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).private) }
-    }
-
-    /// Whether [`DoneIocb::sync_written`] will differ in nothing but the range: both are of one
-    /// open file, which knows what errors of the page cache it was told of, and want the same to
-    /// be stable, also if the inode no longer wants that of all writes.
-    pub fn syncs_as(&self, other: &Self) -> bool {
-        let same = |flag| self.flags().has(flag) == other.flags().has(flag);
-        self.shares_file_with(other) && same(IocbFlags::SYNC) && same(IocbFlags::DSYNC)
-    }
-
-    /// Logs, rate limited, that this request and mapped pages of the file collided.
-    ///
-    /// The message names the file and the task.
-    #[cold]
-    #[inline]
-    pub fn warn_collision(&self) {
-        // SAFETY: The kiocb and its file are valid by the invariants.
-        unsafe { bindings::iomap_dio_warn_collision(self.as_raw()) };
-    }
-}
+/// In this module the kiocb and its file are valid until `ki_complete()` was called or, for a
+/// request that is not queued, until the caller of the request got its result. Nobody else writes
+/// to it until then, but the end of a bio to `private`, which is only accessed atomically.
+pub type Iocb = Kiocb<'static, ()>;
 
 /// The callbacks that the request of a kiocb has: [`DioOps`] for one of `iomap_dio_rw()`, and none,
 /// `()`, for a simple read.
@@ -189,15 +88,14 @@ impl Callbacks for () {
 ///
 /// # Invariants
 ///
-/// The callbacks of `O`, if it has any, are those of the file's own file system for direct I/O. If
-/// it is [`Callbacks::SIMPLE`], the file is not encrypted.
+/// The callbacks are those of the file's own file system for direct I/O.
 #[must_use = "the caller of the request wants an answer"]
-pub struct NewIocb<O> {
+pub struct NewIocb {
     iocb: Iocb,
-    ops: O,
+    ops: DioOps,
 }
 
-impl<O> Deref for NewIocb<O> {
+impl Deref for NewIocb {
     type Target = Iocb;
 
     #[inline]
@@ -206,23 +104,22 @@ impl<O> Deref for NewIocb<O> {
     }
 }
 
-impl<O: Callbacks> NewIocb<O> {
+impl NewIocb {
     /// Takes a kiocb from the caller of a request. `ops` are the callbacks of the file system.
     ///
     /// # Safety
     ///
     /// `ptr` must point at a kiocb with an open file, and both must stay valid, and be left to the
-    /// returned value, until the request is over. `ops` must be for direct I/O on that file, which
-    /// must not be encrypted if they are [`Callbacks::SIMPLE`].
+    /// returned value, until the request is over. `ops` must be for direct I/O on that file.
     ///
     /// The caller of the request must get the [`Answer`] that the returned value becomes. An answer
     /// does not say whose it is, so no code may have two requests to answer at a time.
     #[inline]
-    pub unsafe fn from_raw(ptr: *mut bindings::kiocb, ops: O) -> Self {
+    pub unsafe fn from_raw(ptr: *mut bindings::kiocb, ops: DioOps) -> Self {
         // INVARIANT: Required of the caller.
         Self {
             // SAFETY: The kiocb is valid; nothing is asked of private data of type `()`.
-            iocb: Iocb(unsafe { Kiocb::from_raw(ptr) }),
+            iocb: unsafe { Kiocb::from_raw(ptr) },
             ops,
         }
     }
@@ -247,30 +144,13 @@ impl<O: Callbacks> NewIocb<O> {
     /// The caller of the request holds the inode lock at least shared. The file system is told when
     /// the bios have ended, if it has an `->end_io`.
     #[inline]
-    pub fn begin_dio(self) -> BusyIocb<O> {
+    pub fn begin_dio(self) -> BusyIocb<DioOps> {
         // SAFETY: The inode is valid.
         unsafe { bindings::inode_dio_begin(self.inode().as_raw()) };
         // INVARIANT: Counted just now.
         BusyIocb {
             iocb: self.iocb,
             ops: self.ops,
-            armed: Armed::new(),
-        }
-    }
-}
-
-impl NewIocb<()> {
-    /// Takes over the count of a caller that has called `inode_dio_begin()` already.
-    ///
-    /// # Safety
-    ///
-    /// One count of `i_dio_count` of the file's inode must be left to the returned value.
-    #[inline]
-    pub unsafe fn assume_dio_begun(self) -> BusyIocb<()> {
-        // INVARIANT: Required of the caller.
-        BusyIocb {
-            iocb: self.iocb,
-            ops: (),
             armed: Armed::new(),
         }
     }
@@ -305,6 +185,26 @@ impl<O> Deref for BusyIocb<O> {
 }
 
 impl BusyIocb<DioOps> {
+    /// Whether [`DoneIocb::sync_written`] will differ in nothing but the range: both are of one
+    /// open file, which knows what errors of the page cache it was told of, and want the same to
+    /// be stable, also if the inode no longer wants that of all writes.
+    pub fn syncs_as(&self, other: &Self) -> bool {
+        let same = |flag| self.flags().has(flag) == other.flags().has(flag);
+        // SAFETY: Both kiocbs are valid.
+        let same_file = unsafe { (*self.as_raw()).ki_filp == (*other.as_raw()).ki_filp };
+        same_file && same(IocbFlags::SYNC) && same(IocbFlags::DSYNC)
+    }
+
+    /// Logs, rate limited, that this request and mapped pages of the file collided.
+    ///
+    /// The message names the file and the task.
+    #[cold]
+    #[inline]
+    pub fn warn_collision(&self) {
+        // SAFETY: The kiocb and its file are valid.
+        unsafe { bindings::iomap_dio_warn_collision(self.as_raw()) };
+    }
+
     /// Tells the file system that all bios have ended, before anything else is done about it.
     ///
     /// `size` is the size of the request in bytes, whether it failed or not; `error` is zero or a
@@ -329,7 +229,8 @@ impl BusyIocb<DioOps> {
     /// The callbacks, if they may be told of this request and of others at once.
     #[inline]
     pub(super) fn ops_to_merge(&self) -> Option<DioOps> {
-        (self.ops.merges_end_io() && !self.flags().has(IocbFlags::ATOMIC)).then_some(self.ops)
+        (self.ops.has(bindings::IOMAP_DIO_MERGE_END_IO) && !self.flags().has(IocbFlags::ATOMIC))
+            .then_some(self.ops)
     }
 
     /// As [`BusyIocb::end_io`], of `size` bytes that this request and others that follow it have
@@ -354,6 +255,36 @@ impl BusyIocb<DioOps> {
 }
 
 impl<O> BusyIocb<O> {
+    /// Lets the caller poll for a bio if it wants to, or ends polling if nobody can. Returns
+    /// whether it is polled for.
+    #[inline(always)]
+    pub(super) fn poll_for(&self, bio: &mut Filled) -> bool {
+        // The caller of a synchronous request sleeps, so it cannot poll.
+        self.flags().has(IocbFlags::HIPRI) && !self.is_sync() && self.set_polled(bio)
+    }
+
+    /// As [`BusyIocb::poll_for`], of a caller that wants to.
+    #[cold]
+    #[inline(always)]
+    fn set_polled(&self, bio: &mut Filled) -> bool {
+        let polled = bio.set_polled();
+        if polled {
+            // ORDERING: None needed: the poller looks at the bio under RCU, in memory that stays a
+            // bio (`SLAB_TYPESAFE_BY_RCU`).
+            self.private().store(bio.as_raw().cast(), Relaxed);
+        } else {
+            self.stop_polling();
+        }
+        polled
+    }
+
+    /// The bio to poll for (`private`).
+    #[inline(always)]
+    fn private(&self) -> &Atomic<*mut c_void> {
+        // SAFETY: The field is valid, and whoever polls reads it with `READ_ONCE()`.
+        unsafe { Atomic::from_ptr(&raw mut (*self.as_raw()).private) }
+    }
+
     /// Goes on without telling the file system.
     #[inline]
     fn untold(self) -> BusyIocb<Told> {
@@ -402,6 +333,23 @@ impl<O> BusyIocb<O> {
 }
 
 impl BusyIocb<()> {
+    /// Takes the kiocb of a simple read from its caller, who has called `inode_dio_begin()`.
+    ///
+    /// # Safety
+    ///
+    /// As [`NewIocb::from_raw`]. The file must not be encrypted, and one count of `i_dio_count` of
+    /// its inode must be left to the returned value.
+    #[inline]
+    pub unsafe fn from_raw(ptr: *mut bindings::kiocb) -> Self {
+        // INVARIANT: Required of the caller.
+        Self {
+            // SAFETY: The kiocb is valid; nothing is asked of private data of type `()`.
+            iocb: unsafe { Kiocb::from_raw(ptr) },
+            ops: (),
+            armed: Armed::new(),
+        }
+    }
+
     /// Goes on as a request whose file system has no callbacks.
     #[inline]
     pub fn without_callbacks(self) -> BusyIocb<DioOps> {
@@ -450,7 +398,7 @@ impl DoneIocb {
     /// Moves the position forward by `bytes` (`ki_pos`).
     #[inline]
     pub fn advance_pos(&mut self, bytes: i64) {
-        let pos = self.iocb.0.ki_pos_mut();
+        let pos = self.iocb.ki_pos_mut();
         *pos = pos.wrapping_add(bytes);
     }
 

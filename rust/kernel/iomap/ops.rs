@@ -137,16 +137,12 @@ impl DioOps {
     }
 
     /// Whether the file system has opted in to one of these.
+    ///
+    /// With `IOMAP_DIO_MERGE_END_IO` its `->end_io` may be called once for writes that follow each
+    /// other in the file, and again for each of them if that fails.
     #[inline]
-    fn has(&self, flag: u32) -> bool {
+    pub(super) fn has(&self, flag: u32) -> bool {
         self.get().is_some_and(|ops| ops.flags & flag != 0)
-    }
-
-    /// Whether `->end_io` may be called once for writes that follow each other in the file, and
-    /// again for each of them if that fails (`IOMAP_DIO_MERGE_END_IO`).
-    #[inline]
-    pub(super) fn merges_end_io(&self) -> bool {
-        self.has(bindings::IOMAP_DIO_MERGE_END_IO)
     }
 
     /// The callback that submits bios in place of the block layer, if there is one.
@@ -181,8 +177,7 @@ impl DioOps {
     /// # Safety
     ///
     /// `iocb` must be the valid kiocb of the request that the callbacks came with. Once for a
-    /// request, and once more if they may be told again ([`DioOps::merges_end_io`]) and have
-    /// failed.
+    /// request, and once more if they may be told again (`IOMAP_DIO_MERGE_END_IO`) and have failed.
     #[inline(always)]
     pub(super) unsafe fn end_io(
         &self,

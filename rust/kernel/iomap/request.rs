@@ -31,8 +31,8 @@
 //! until it seals the request. So the kiocb cannot be completed while a bio is in flight.
 //!
 //! No handle can be dropped and forgotten: the compiler says that it must be used, and the kernel
-//! warns if it is dropped all the same, but for that of a bio, which only its end has. The memory
-//! ordering of all this is in `handover.rs`.
+//! warns if it is dropped all the same. A [`BioRef`] has no such warning: only the end of its bio
+//! has it. The memory ordering of all this is in `handover.rs`.
 //!
 //! # Who owns it when
 //!
@@ -122,52 +122,35 @@ use core::{
     },
 };
 
-/// The description of a request, and what is done when its bios have ended.
-///
-/// For each request that was left to its bios the kernel calls exactly one of [`Operations::done`]
-/// and [`Operations::done_at_ioend`], unless it is a bounced read whose data still has to be
-/// copied, or a simple read that has failed: those are punted without either. They own the request
-/// and have to complete it, or to return it, which punts it. For a simple read that went well it
-/// calls [`Operations::done_simple_read`] instead. A submission that waits, or that
-/// leaves a request whose bios have all ended, completes it itself; neither is called then.
-pub trait Operations: Sized + Send + 'static {
-    /// What is kept of a simple read, which is given away with its bio. It becomes a whole request
-    /// if the bio fails.
-    #[doc(alias = "iomap_dio_simple")]
-    type SimpleRead: Into<Self> + Send + 'static;
-
-    /// The cache that the memory of such requests comes from.
-    fn cache() -> &'static Cache<Self>;
-
-    /// The bio of a simple read has ended well, and is gone: this completes the request. Any
-    /// context, the hard interrupt included: this must not sleep (`iomap_dio_simple_end_io()`).
-    fn done_simple_read(read: Self::SimpleRead, iocb: BusyIocb<()>);
-
-    /// The last bio of the request has ended. Any context, the hard interrupt included: this must
-    /// not sleep (`iomap_dio_done()`). Returns the request if a worker has to complete it.
-    fn done(request: Unique<Self>) -> Option<Unique<Self>>;
-
-    /// As [`Operations::done`], in a worker for ioends, which may sleep.
-    fn done_at_ioend(request: Unique<Self>, ctx: MaySleep) -> Option<Unique<Self>>;
-}
-
 /// Memory for requests of one kind (`struct kmem_cache`).
 ///
 /// # Invariants
 ///
-/// The pointer is NULL, or a cache of such memory. It is never destroyed.
-pub struct Cache<T: Operations> {
-    // ORDERING: None needed: it is written by an initcall, before any use.
+/// The pointer is NULL, or a cache of such memory. It is never destroyed. `T` is as [`Cache::new`]
+/// requires.
+pub struct Cache<T> {
+    // ORDERING: The cache is reached through it alone, so a release to publish it is enough.
     raw: Atomic<*mut bindings::kmem_cache>,
     _kind: PhantomData<fn() -> T>,
 }
 
-impl<T: Operations> Cache<T> {
+impl<T> Cache<T> {
     /// A cache that has no memory yet: allocation fails with `ENOMEM` until [`Cache::init`] was
     /// called.
-    #[expect(clippy::new_without_default)] // It is for statics.
-    pub const fn new() -> Self {
-        // INVARIANT: NULL.
+    ///
+    /// # Safety
+    ///
+    /// Such requests must be the ones that the kernel's exported end functions complete
+    /// (`iomap_dio_bio_end_io()`, `iomap_finish_ioend_direct()`): these call [`end_io`] and
+    /// [`ioend_end_io`] with `T`. A file system that takes part may replace `bi_end_io` of a bio
+    /// and call them later, and the lists of a super block have no other requests. Of another kind
+    /// no bio may be submitted, and none be punted if its super block has lists
+    /// (`s_dio_done_lists`).
+    ///
+    /// [`end_io`]: super::bio::end_io
+    /// [`ioend_end_io`]: super::bio::ioend_end_io
+    pub const unsafe fn new() -> Self {
+        // INVARIANT: NULL, and required of the caller.
         Self {
             raw: Atomic::new(ptr::null_mut()),
             _kind: PhantomData,
@@ -192,15 +175,6 @@ impl<T: Operations> Cache<T> {
         self.raw.store(cache.as_ptr(), Release);
         Ok(())
     }
-
-    /// Allocates the memory of a request, uninitialised. Fails with `ENOMEM`.
-    #[inline]
-    fn alloc(&self) -> Result<NonNull<Counted<T>>> {
-        let cache = NonNull::new(self.raw.load(Relaxed)).ok_or(ENOMEM)?;
-        // SAFETY: By the invariants it is a cache.
-        let memory = unsafe { bindings::kmem_cache_alloc(cache.as_ptr(), GFP_KERNEL.as_raw()) };
-        NonNull::new(memory.cast()).ok_or(ENOMEM)
-    }
 }
 
 /// Creates a cache of objects of `size` bytes, aligned to `align` bytes (`kmem_cache_create()`).
@@ -211,7 +185,7 @@ pub(super) fn create_cache(
     align: usize,
     flags: u32,
 ) -> Result<NonNull<bindings::kmem_cache>> {
-    // CAST: A page at most, and some pages; the callers have checked that.
+    // CAST: A page at most, and some pages.
     let (align, size) = (align as u32, size as u32);
     let mut args = bindings::kmem_cache_args {
         align,
@@ -234,7 +208,7 @@ const MARK: usize = bindings::IOMAP_DIO_RUST_MARK as usize;
 /// What the memory of a request begins with, in either home. C sees it as an opaque
 /// `struct iomap_dio`.
 #[repr(C)]
-pub(super) struct Head<T: Operations> {
+pub(super) struct Head<T> {
     /// In a front pad: written when C gets the request.
     #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
     mark: MaybeUninit<usize>,
@@ -277,12 +251,12 @@ pub(super) enum Home {
 ///
 /// The fields that every request uses come last, so that they share no cache line with the others.
 #[repr(C)]
-pub(super) struct FrontPad<T: Operations> {
+pub(super) struct FrontPad<T> {
     pub(super) head: Head<T>,
     pub(super) handshake: Handshake,
 }
 
-impl<T: Operations> FrontPad<T> {
+impl<T> FrontPad<T> {
     /// The end of the front pad of `bio`, which must be from a bio set for such requests.
     #[inline(always)]
     pub(super) fn of(bio: *mut bindings::bio) -> *mut Self {
@@ -292,7 +266,7 @@ impl<T: Operations> FrontPad<T> {
 
 /// The memory of a counted request.
 #[repr(C)]
-pub(super) struct Counted<T: Operations> {
+pub(super) struct Counted<T> {
     /// The submission writes to it, then the owner of the request.
     pub(super) head: UnsafeCell<Head<T>>,
     /// References, the first error and the task that waits.
@@ -314,9 +288,9 @@ pub(super) struct Counted<T: Operations> {
 /// # Invariants
 ///
 /// The request is there as long as this is used, and initialised.
-pub(super) struct Shared<T: Operations>(*mut Counted<T>);
+pub(super) struct Shared<T>(*mut Counted<T>);
 
-impl<T: Operations> Deref for Shared<T> {
+impl<T> Deref for Shared<T> {
     type Target = Counted<T>;
 
     #[inline(always)]
@@ -326,7 +300,7 @@ impl<T: Operations> Deref for Shared<T> {
     }
 }
 
-impl<T: Operations> Shared<T> {
+impl<T> Shared<T> {
     /// Whether the caller's pages have to be marked as dirty.
     #[inline(always)]
     pub(super) fn should_dirty(&self) -> bool {
@@ -341,30 +315,34 @@ impl<T: Operations> Shared<T> {
 ///
 /// `protocol` and what comes after `bounced` are initialised, and the submission has all
 /// references.
-pub struct Prepared<T: Operations>(*mut Counted<T>);
+pub struct Prepared<T>(*mut Counted<T>);
 
-impl<T: Operations> Drop for Prepared<T> {
+impl<T> Drop for Prepared<T> {
     fn drop(&mut self) {
-        // SAFETY: By the invariants nobody else refers to the memory. `kfree()` finds the
-        // cache by itself, so `T::cache()` is not asked again.
+        // SAFETY: By the invariants nobody else refers to the memory. `kfree()` finds the cache by
+        // itself.
         unsafe { bindings::kfree(self.0.cast()) };
     }
 }
 
-impl<T: Operations> Prepared<T> {
+impl<T> Prepared<T> {
     /// Allocates a request. Fails with `ENOMEM`.
     #[inline]
-    pub fn new(_ctx: MaySleep) -> Result<Self> {
-        let raw = T::cache().alloc()?.as_ptr();
-        // SAFETY: The memory is ours.
-        unsafe {
+    pub fn new(cache: &'static Cache<T>, _ctx: MaySleep) -> Result<Self> {
+        let cache = NonNull::new(cache.raw.load(Relaxed)).ok_or(ENOMEM)?;
+        // SAFETY: By the invariants it is a cache. What comes from it is ours.
+        let raw = unsafe {
+            let memory = bindings::kmem_cache_alloc(cache.as_ptr(), GFP_KERNEL.as_raw());
+            let memory: NonNull<Counted<T>> = NonNull::new(memory.cast()).ok_or(ENOMEM)?;
+            let raw = memory.as_ptr();
             #[cfg(CONFIG_IOMAP_DIO_COMPARE)]
             raw.cast::<usize>().write(MARK);
             (&raw mut (*raw).protocol).write(Protocol::new());
             (&raw mut (*raw).at_ioend).write(Atomic::new(false));
             (&raw mut (*raw).polled).write(Atomic::new(false));
             (&raw mut (*raw).bio_refs).write(Cell::new(0));
-        }
+            raw
+        };
         // INVARIANT: Just initialised.
         Ok(Self(raw))
     }
@@ -379,7 +357,7 @@ impl<T: Operations> Prepared<T> {
 /// Owns all references that no bio has, and `bio_refs` is the number of those that were given to
 /// bios. The request is not sealed, so nobody else looks at that or at the description in `left`.
 #[must_use = "a request must be sealed"]
-pub struct Submitter<'d, T: Operations> {
+pub struct Submitter<'d, T> {
     /// What is transferred to or from.
     pub(super) memory: IovIter<'d>,
     /// The request.
@@ -387,7 +365,7 @@ pub struct Submitter<'d, T: Operations> {
     armed: Armed,
 }
 
-impl<'d, T: Operations> Submitter<'d, T> {
+impl<'d, T> Submitter<'d, T> {
     /// Begins the submission of the request of `iocb` to or from `memory`, through bounce buffers
     /// if `bounced`.
     #[inline]
@@ -456,12 +434,6 @@ impl<'d, T: Operations> Submitter<'d, T> {
     pub fn dio_mut(&mut self) -> &mut T {
         // SAFETY: As above.
         unsafe { &mut (*self.shared.head.get()).left.1 }
-    }
-
-    /// Notes that a bio of the request raises no interrupt.
-    #[inline]
-    pub(super) fn note_polled(&self) {
-        self.shared.polled.store(true, Relaxed);
     }
 
     /// Makes the reference of a bio that is about to be submitted. Fails with `EOVERFLOW` if there
@@ -642,16 +614,16 @@ pub(super) unsafe fn wake(task: *mut c_void, hand_back: impl FnOnce()) {
 ///
 /// Owns a reference.
 #[must_use = "a request is never completed while one of its bios is in flight"]
-pub(super) struct BioRef<T: Operations> {
+pub(super) struct BioRef<T> {
     pub(super) shared: Shared<T>,
 }
 
 // SAFETY: The reference count is atomic, and what a `BioRef` shows of the request is `Sync`.
 // Whoever drops the last one gets the request: `T` is `Send`, and nothing that is done with a kiocb
 // depends on the thread, as C completes it wherever the last bio ends.
-unsafe impl<T: Operations> Send for BioRef<T> {}
+unsafe impl<T: Send> Send for BioRef<T> {}
 
-impl<T: Operations> BioRef<T> {
+impl<T> BioRef<T> {
     /// Turns the reference into a pointer for `bi_private`.
     #[inline]
     pub(super) fn into_raw(self) -> *mut c_void {
@@ -721,14 +693,14 @@ impl<T: Operations> BioRef<T> {
 /// `head` is the memory of a request with this `home`, and initialised. Nobody else refers to it;
 /// the kiocb does not, whose poller would find a freed bio.
 #[must_use = "a dropped request is never completed"]
-pub struct Unique<T: Operations> {
+pub struct Unique<T> {
     head: *mut Head<T>,
-    /// Not read from memory, so that the compiler knows it.
+    /// Here as well, so that the compiler knows it.
     home: Home,
     armed: Armed,
 }
 
-impl<T: Operations> Unique<T> {
+impl<T> Unique<T> {
     /// The request, if all references are gone. The caller guarantees the invariants.
     #[inline(always)]
     fn counted(shared: Shared<T>) -> Self {
@@ -804,12 +776,6 @@ impl<T: Operations> Unique<T> {
     #[inline]
     pub fn should_dirty(&self) -> bool {
         self.head().should_dirty
-    }
-
-    /// As [`Unique::iocb`], to be changed.
-    #[inline]
-    pub(super) fn iocb_mut(&mut self) -> &mut BusyIocb<DioOps> {
-        &mut self.head_mut().left.0
     }
 
     /// The kiocb, and the description, which alone may be exchanged.
@@ -888,7 +854,7 @@ impl<T: Operations> Unique<T> {
 ///
 /// `head` must be the memory of a request with this `home`, which belongs to the caller. Once.
 #[cold]
-unsafe fn give_back<T: Operations>(head: *mut Head<T>, home: Home) {
+unsafe fn give_back<T>(head: *mut Head<T>, home: Home) {
     let bio = bio_behind(head);
     // SAFETY: Required of the caller.
     unsafe {
@@ -902,7 +868,7 @@ unsafe fn give_back<T: Operations>(head: *mut Head<T>, home: Home) {
 
 /// The bio that a front pad belongs to.
 #[inline(always)]
-fn bio_behind<T: Operations>(head: *mut Head<T>) -> *mut bindings::bio {
+fn bio_behind<T>(head: *mut Head<T>) -> *mut bindings::bio {
     head.cast::<FrontPad<T>>().wrapping_add(1).cast()
 }
 
@@ -911,10 +877,10 @@ fn bio_behind<T: Operations>(head: *mut Head<T>) -> *mut bindings::bio {
 ///
 /// # Invariants
 ///
-/// The kiocb was taken. It is still there, as a value that nobody uses.
-pub struct Over<T: Operations>(ManuallyDrop<Unique<T>>);
+/// The kiocb was taken, and nobody uses what is left of it there.
+pub struct Over<T>(ManuallyDrop<Unique<T>>);
 
-impl<T: Operations> Deref for Over<T> {
+impl<T> Deref for Over<T> {
     type Target = T;
 
     #[inline(always)]
@@ -923,7 +889,7 @@ impl<T: Operations> Deref for Over<T> {
     }
 }
 
-impl<T: Operations> Over<T> {
+impl<T> Over<T> {
     /// Whether the caller's pages had to be marked as dirty.
     #[inline(always)]
     pub fn should_dirty(&self) -> bool {
@@ -943,7 +909,7 @@ impl<T: Operations> Over<T> {
     }
 }
 
-impl<T: Operations> Drop for Over<T> {
+impl<T> Drop for Over<T> {
     #[inline(always)]
     fn drop(&mut self) {
         // Nothing else of a description has to be dropped.

@@ -27,15 +27,13 @@ use super::{
     },
     request::{
         Cache,
-        Operations,
         Prepared,
         Submitter,
         Unique, //
     },
     worker::{
         Batch,
-        CompleteWork,
-        Exported, //
+        Operations, //
     },
 };
 use crate::{
@@ -83,10 +81,6 @@ unsafe impl Send for Probe {}
 impl Operations for Probe {
     type SimpleRead = Self;
 
-    fn cache() -> &'static Cache<Self> {
-        &CACHE
-    }
-
     fn done_simple_read(_read: Self, _iocb: BusyIocb<()>) {}
 
     fn done(request: Unique<Self>) -> Option<Unique<Self>> {
@@ -96,9 +90,7 @@ impl Operations for Probe {
     fn done_at_ioend(request: Unique<Self>, _ctx: MaySleep) -> Option<Unique<Self>> {
         Some(request)
     }
-}
 
-impl CompleteWork for Probe {
     fn complete_work(mut batch: Batch<Self>, _ctx: MaySleep) {
         while let Some(request) = batch.next() {
             // SAFETY: The test that punts a request waits for this.
@@ -175,7 +167,8 @@ fn sealed(sealed: Result<Unique<Probe>, Answer>) -> Result<Unique<Probe>> {
     })
 }
 
-static CACHE: Cache<Probe> = Cache::new();
+// SAFETY: No bio of such a request is submitted, and the super block of the tests has no lists.
+static CACHE: Cache<Probe> = unsafe { Cache::new() };
 static CACHE_READY: AtomicFlag = AtomicFlag::new(false);
 
 fn start(value: u32) -> Result<Submitter<'static, Probe>> {
@@ -198,7 +191,7 @@ fn submitter<'d>(
         value,
         done: ptr::null(),
     };
-    let prepared = Prepared::new(ctx())?;
+    let prepared = Prepared::new(&CACHE, ctx())?;
     Ok(Submitter::new(prepared, iocb, probe, memory, false))
 }
 
@@ -361,9 +354,6 @@ impl Disk {
         unsafe { BlockDevice::from_raw(self.bdev.get()) }
     }
 }
-
-// SAFETY: No bio of such a request is submitted, and the super block of the tests has no lists.
-unsafe impl Exported for Probe {}
 
 // SAFETY: The test is refused before it is used.
 #[cfg(not(CONFIG_BLK_CGROUP))]

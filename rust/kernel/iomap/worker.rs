@@ -21,9 +21,9 @@
 //!
 //! So each request on a list has a work item that is queued: none waits for a worker that is busy,
 //! for example with a flush. Inodes may share a list, but requests of one never wait for those of
-//! another, which may be what the other waits for. Nor does a write wait for a flush that is not
-//! its own ([`CompleteWork::goes_with`]). The lists belong to the super block, so a file system on
-//! a loop device does not wait for the one below.
+//! another, which may be what the other waits for. Nor does a write wait for a flush that does not
+//! make it stable ([`Operations::goes_with`]). The lists belong to the super block, so a file
+//! system on a loop device does not wait for the one below.
 //!
 //! Only the leader and its work item use the queue and the list afterwards: any other request may
 //! be over, and the file system unmounted, once it is on the list.
@@ -38,9 +38,9 @@
 use super::{
     flags::EndIoFlags,
     handover::Llist,
+    kiocb::BusyIocb,
     request::{
         Head,
-        Operations,
         Over,
         Unique, //
     },
@@ -76,7 +76,7 @@ use core::{
 const MOST_BYTES: isize = 16 << 20;
 
 /// Requests that a worker completes: all of a list at first, then those of one inode that go with
-/// each other ([`CompleteWork::goes_with`]), by position in the file.
+/// each other ([`Operations::goes_with`]), by position in the file.
 ///
 /// # Invariants
 ///
@@ -154,6 +154,13 @@ impl<T: Operations> Batch<T> {
     fn inode(&mut self) -> Option<*mut bindings::inode> {
         let first = self.iter().next()?;
         Some(first.iocb().inode().as_raw())
+    }
+
+    /// Puts a request in front of the others.
+    fn push(&mut self, mut request: Unique<T>) {
+        // INVARIANT: It is ours, and leads to what was ours before.
+        request.head_mut().next.write(self.first);
+        self.first = request.into_raw().cast();
     }
 
     /// Puts a request in front of the first one that does not begin before it.
@@ -235,9 +242,9 @@ impl<T: Operations> Batch<T> {
         stats::add(Stat::MergedWrites, others.wrapping_add(1));
         // SAFETY: The file system was told of all of them just now.
         unsafe {
-            first.iocb_mut().assume_told();
+            first.head_mut().left.0.assume_told();
             for mut other in self.iter().take(others) {
-                other.iocb_mut().assume_told();
+                other.head_mut().left.0.assume_told();
             }
         }
     }
@@ -250,7 +257,7 @@ impl<T: Operations> Drop for Batch<T> {
     }
 }
 
-impl<T: CompleteWork> Batch<T> {
+impl<T: Operations> Batch<T> {
     /// Keeps the requests of `inode`, and returns the others. If they are more than one worker
     /// completes, the last ones are kept and other workers get the rest.
     fn split_off(&mut self, inode: *mut bindings::inode) -> Self {
@@ -260,7 +267,7 @@ impl<T: CompleteWork> Batch<T> {
         let mut count = 0;
         while let Some(request) = all.next() {
             if request.iocb().inode().as_raw() != inode {
-                others.insert(request);
+                others.push(request);
                 continue;
             }
             if count == Self::MOST {
@@ -310,23 +317,31 @@ impl<T: CompleteWork> Batch<T> {
     }
 }
 
-/// The kind of request that the kernel's exported end functions complete (`iomap_dio_bio_end_io()`,
-/// `iomap_finish_ioend_direct()`), and that is on the lists of a super block. There is one.
+/// The description of a request, and what is done when its bios have ended.
 ///
-/// A file system that takes part may replace `bi_end_io` of a bio and call these functions later.
-///
-/// # Safety
-///
-/// These functions must call [`end_io`] and [`ioend_end_io`] with this type. Of any other no bio
-/// may be submitted, and none be punted if its super block has lists (`s_dio_done_lists`).
-///
-/// [`end_io`]: super::bio::end_io
-/// [`ioend_end_io`]: super::bio::ioend_end_io
-pub unsafe trait Exported: Operations {}
+/// For each request that was left to its bios the kernel calls exactly one of [`Operations::done`]
+/// and [`Operations::done_at_ioend`], unless it is a bounced read whose data still has to be
+/// copied, or a simple read that has failed: those are punted without either. They own the request
+/// and have to complete it, or to return it, which punts it. For a simple read that went well it
+/// calls [`Operations::done_simple_read`] instead. A submission that waits, or that leaves a
+/// request whose bios have all ended, completes it itself; neither is called then.
+pub trait Operations: Sized + Send + 'static {
+    /// What is kept of a simple read, which is given away with its bio. It becomes a whole request
+    /// if the bio fails.
+    #[doc(alias = "iomap_dio_simple")]
+    type SimpleRead: Into<Self> + Send + 'static;
 
-/// Requests that a worker may complete. The lists of a super block have no others, so they are of
-/// one kind.
-pub trait CompleteWork: Exported {
+    /// The bio of a simple read has ended well, and is gone: this completes the request. Any
+    /// context, the hard interrupt included: this must not sleep (`iomap_dio_simple_end_io()`).
+    fn done_simple_read(read: Self::SimpleRead, iocb: BusyIocb<()>);
+
+    /// The last bio of the request has ended. Any context, the hard interrupt included: this must
+    /// not sleep (`iomap_dio_done()`). Returns the request if a worker has to complete it.
+    fn done(request: Unique<Self>) -> Option<Unique<Self>>;
+
+    /// As [`Operations::done`], in a worker for ioends, which may sleep.
+    fn done_at_ioend(request: Unique<Self>, ctx: MaySleep) -> Option<Unique<Self>>;
+
     /// Goes on with requests that were punted, at most [`Batch::MOST`], on the work queue
     /// (`iomap_dio_complete_work()`). It has to complete all of them.
     fn complete_work(batch: Batch<Self>, ctx: MaySleep);
@@ -336,8 +351,8 @@ pub trait CompleteWork: Exported {
     fn goes_with(request: &Unique<Self>, next: &Unique<Self>) -> bool;
 }
 
-impl<T: CompleteWork> Unique<T> {
-    /// Lets [`CompleteWork::complete_work`] go on with the request on the queue of the super block,
+impl<T: Operations> Unique<T> {
+    /// Lets [`Operations::complete_work`] go on with the request on the queue of the super block,
     /// or on the system's queue if there is none.
     ///
     /// Any context. The request no longer counts as one at the end of an ioend.
@@ -445,7 +460,7 @@ unsafe impl<T: Operations> RawWorkItem<0> for Punted<T> {
 ///
 /// `work` must be that of a request that found the list empty. Process context.
 #[doc(alias("work_func_t", "llist_del_all"))]
-unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_struct) {
+unsafe extern "C" fn complete_list<T: Operations>(work: *mut bindings::work_struct) {
     // SAFETY: The request is on the list, which nobody else takes. Each request there was added
     // with a link to the one before. A worker is in process context.
     let (mut batch, inode, ctx) = unsafe {
@@ -478,7 +493,7 @@ unsafe extern "C" fn complete_list<T: CompleteWork>(work: *mut bindings::work_st
 /// `work` must be that of a request that begins a chain of requests of its inode, which nobody else
 /// has. Process context.
 #[doc(alias = "work_func_t")]
-unsafe extern "C" fn complete_chain<T: CompleteWork>(work: *mut bindings::work_struct) {
+unsafe extern "C" fn complete_chain<T: Operations>(work: *mut bindings::work_struct) {
     // SAFETY: Required of the caller. A worker is in process context.
     let (head, ctx) = unsafe {
         let head = crate::container_of!(Opaque::cast_from(work), Head<T>, work);

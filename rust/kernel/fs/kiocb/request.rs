@@ -57,6 +57,14 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
         IocbFlags(unsafe { (*self.as_raw()).ki_flags })
     }
 
+    /// Takes the request out of polling: the caller sees [`IocbFlags::HIPRI`] cleared.
+    #[inline]
+    pub fn stop_polling(&self) {
+        // SAFETY: As above. Only who serves the request writes to the flags, from one thread at a
+        // time: a kiocb is not `Sync`.
+        unsafe { (*self.as_raw()).ki_flags &= !IocbFlags::HIPRI.into_raw() };
+    }
+
     /// Whether the caller waits for the result itself (`is_sync_kiocb()`).
     ///
     /// Otherwise `ki_complete()` may be called for the request, in any context.
@@ -86,13 +94,6 @@ impl<T: ForeignOwnable> Kiocb<'_, T> {
     pub fn inode(&self) -> &Inode {
         // SAFETY: The open file of a valid kiocb pins its inode.
         unsafe { Inode::from_raw((*(*self.as_raw()).ki_filp).f_inode) }
-    }
-
-    /// Whether both are of one open file (`ki_filp`).
-    #[inline]
-    pub(crate) fn shares_file_with(&self, other: &Self) -> bool {
-        // SAFETY: As above, of both.
-        unsafe { (*self.as_raw()).ki_filp == (*other.as_raw()).ki_filp }
     }
 
     /// The number of pages in the page cache of the file (`nrpages`), and its flags.

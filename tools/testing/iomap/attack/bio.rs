@@ -18,11 +18,8 @@ use kernel::{
         },
         kiocb::BusyIocb,
         ops::DioOps,
-        request::{
-            Operations,
-            Submitter, //
-        },
-        worker::CompleteWork, //
+        request::Submitter,
+        worker::Operations, //
     },
     iov::IovIter,
     task::MaySleep, //
@@ -60,7 +57,7 @@ pub fn exchange<T: Operations>(a: &mut Unsubmitted<T, DioOps>, b: &mut Unsubmitt
 // S6, N7: a bio is submitted unchanged, for its request, through the file system it was built for.
 
 /// Other code cannot change what the bios of a mapping have in common.
-pub fn elsewhere<T: CompleteWork>(bios: &mut Template<'_, '_, T>) {
+pub fn elsewhere<T: Operations>(bios: &mut Template<'_, '_, T>) {
     bios.left = usize::MAX; //~ E0616 left
 }
 
@@ -70,7 +67,7 @@ pub fn for_others(iocb: &mut BusyIocb<DioOps>, others: DioOps) {
 }
 
 /// A request cannot be over while bios are built for it.
-pub fn outlive<T: CompleteWork>(
+pub fn outlive<T: Operations>(
     mut request: Submitter<'_, T>,
     span: Span<'_>,
     ctx: MaySleep,
@@ -88,7 +85,7 @@ pub fn memory<'d, T: Operations>(request: &mut Submitter<'d, T>, other: IovIter<
 // N4, N6: a bio lies in its mapping.
 
 /// A bio begins where the one before it has ended.
-pub fn beyond<T: CompleteWork>(bios: &mut Template<'_, '_, T>) {
+pub fn beyond<T: Operations>(bios: &mut Template<'_, '_, T>) {
     let _next = bios.submit_next(0); //~ E0061 argument
 }
 
@@ -110,7 +107,7 @@ pub fn all<T: Operations>(
 }
 
 /// A bio is submitted before its mapping is over.
-pub fn late<T: CompleteWork>(
+pub fn late<T: Operations>(
     set: &'static BioSet<T>,
     iocb: BusyIocb<DioOps>,
     (iter, memory): (&mut Iter<'_>, &mut IovIter<'_>),

@@ -20,11 +20,10 @@ use kernel::{
         ops::DioOps,
         request::{
             Cache,
-            Operations,
             Submitter,
             Unique, //
         },
-        worker::CompleteWork, //
+        worker::Operations, //
     },
     iov::IovIter,
     task::MaySleep,
@@ -44,12 +43,12 @@ pub fn map(iter: &mut Iter<'_>) {
 }
 
 /// Building a bio may wait for memory, and lock pages.
-pub fn build<T: CompleteWork>(request: &mut Submitter<'_, T>, span: Span<'_>) {
+pub fn build<T: Operations>(request: &mut Submitter<'_, T>, span: Span<'_>) {
     let _bios = Template::new(request, span, OpFlags::SYNC); //~ E0061 argument
 }
 
 /// Submission may wait for the device.
-pub fn submit<T: CompleteWork>(bio: Unsubmitted<T, DioOps>, dio: T) {
+pub fn submit<T: Operations>(bio: Unsubmitted<T, DioOps>, dio: T) {
     let _flight = bio.start(dio); //~ E0061 argument
 }
 

@@ -8,8 +8,11 @@ use kernel::{
         kiocb::BusyIocb,
         request::{
             Cache,
-            Operations,
             Unique, //
+        },
+        worker::{
+            Batch,
+            Operations, //
         },
     },
     task::MaySleep, //
@@ -20,14 +23,11 @@ use kernel::{
 #[repr(align(4096))]
 pub struct Wide([u8; 4096]);
 
-static CACHE: Cache<Wide> = Cache::new();
+// SAFETY: No such request is submitted.
+static CACHE: Cache<Wide> = unsafe { Cache::new() };
 
 impl Operations for Wide {
     type SimpleRead = Self;
-
-    fn cache() -> &'static Cache<Self> {
-        &CACHE
-    }
 
     fn done_simple_read(_read: Self, _iocb: BusyIocb<()>) {}
 
@@ -37,6 +37,12 @@ impl Operations for Wide {
 
     fn done_at_ioend(request: Unique<Self>, _ctx: MaySleep) -> Option<Unique<Self>> {
         Some(request)
+    }
+
+    fn complete_work(_batch: Batch<Self>, _ctx: MaySleep) {}
+
+    fn goes_with(_: &Unique<Self>, _: &Unique<Self>) -> bool {
+        true
     }
 }
 

@@ -16,12 +16,11 @@ use kernel::{
         },
         ops::DioOps,
         request::{
-            Operations,
             Prepared,
             Submitter,
             Unique, //
         },
-        worker::CompleteWork,
+        worker::Operations,
     },
     iov::IovIter,
     task::MaySleep, //
@@ -117,7 +116,7 @@ pub fn other_answer(answer: Answer) {
 // N3: a synchronous kiocb is not queued, because nobody could complete it.
 
 /// `submit()` waits for such a kiocb, so it returns more than an `Answer`.
-pub fn given<T: CompleteWork>(
+pub fn given<T: Operations>(
     bio: Unsubmitted<T, ()>,
     read: T::SimpleRead,
     memory: IovIter<'_>,

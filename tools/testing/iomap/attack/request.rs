@@ -10,11 +10,10 @@ use kernel::{
         },
         kiocb::Answer,
         request::{
-            Operations,
             Submitter,
             Unique, //
         },
-        worker::CompleteWork, //
+        worker::Operations, //
     },
     iov::IovIter,
     task::MaySleep, //
@@ -61,7 +60,7 @@ pub fn exchanged<T: Operations>(one: &mut Unique<T>, other: &mut Unique<T>) {
 // A worker would complete a request while its submission still has the memory of the caller.
 
 /// Only the end of a bio punts a request.
-pub fn punted<T: CompleteWork>(request: Submitter<'_, T>, ctx: MaySleep) {
+pub fn punted<T: Operations>(request: Submitter<'_, T>, ctx: MaySleep) {
     request.wait(ctx).punt(); //~ E0624 punt
 }
 
@@ -96,7 +95,7 @@ pub fn memory_after_leave<T: Operations>(flight: InFlight<T>, memory: IovIter<'_
 }
 
 /// and `submit()` does not return it.
-pub fn memory_after_submit<T: CompleteWork>(
+pub fn memory_after_submit<T: Operations>(
     bio: Unsubmitted<T, ()>,
     read: T::SimpleRead,
     mut memory: IovIter<'_>,
