@@ -204,8 +204,11 @@ static int fs_writepages(struct address_space *mapping, struct writeback_control
 	int error = 0;
 
 	/* Do not record the flusher. */
-	if (current == w.player->task)
+	if (current == w.player->task) {
 		say("writepages %lld-%lld\n", wbc->range_start, wbc->range_end);
+		if (w.s && w.s->wb_size)
+			i_size_write(mapping->host, w.s->wb_size);
+	}
 	while ((folio = writeback_iter(mapping, wbc, folio, &error))) {
 		folio_start_writeback(folio);
 		folio_unlock(folio);

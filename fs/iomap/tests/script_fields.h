@@ -40,6 +40,7 @@ F(dirty)	/* bits: ... and dirty */
 F(others)	/* other requests to the file in flight */
 F(stuck)	/* bits: cached pages that cannot be dropped */
 F(wb_error)	/* the result of their writeback; without dirty pages, of an earlier one */
+F(wb_size)	/* bytes: the size from a writeback on */
 F(fsync_error)	/* the result of ->fsync() */
 F(is_sync)	/* the inode has S_SYNC */
 F(crypt)	/* enum script_crypt */

@@ -159,18 +159,22 @@ static void dirty_folios(struct kunit *test)
 	}
 }
 
-/* Pages anywhere in the tree of the page cache, with the shadow entry of one elsewhere. */
+/* Folios anywhere in the tree of the page cache, with the shadow entry of one elsewhere. */
 static void pages_of_ranges(struct kunit *test)
 {
 	static const pgoff_t at[] = {
 		0, 1, 63, 64, 127, 4095, 4096, 1 << 18, MAX_LFS_FILESIZE >> PAGE_SHIFT,
 	};
+	/* As many pages as a slot of the lowest node has, of the next one, and less than that */
+	static const pgoff_t sizes[] = { 1, 4, 64 };
 	struct address_space *mapping = kunit_kzalloc(test, sizeof(*mapping), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, mapping);
 	xa_init(&mapping->i_pages);
-	for (unsigned int i = 0; i < ARRAY_SIZE(at) * ARRAY_SIZE(at); i++) {
-		pgoff_t page = at[i % ARRAY_SIZE(at)], shadow = at[i / ARRAY_SIZE(at)];
+	for (unsigned int i = 0; i < ARRAY_SIZE(sizes) * ARRAY_SIZE(at) * ARRAY_SIZE(at); i++) {
+		pgoff_t page = at[i % ARRAY_SIZE(at)], shadow = at[i / ARRAY_SIZE(at) % ARRAY_SIZE(at)];
+		pgoff_t last_of_it = sizes[i / ARRAY_SIZE(at) / ARRAY_SIZE(at)] - 1;
+		pgoff_t begin = page & ~last_of_it, end = page | last_of_it;
 
 		xa_store(&mapping->i_pages, shadow, xa_mk_value(0), GFP_KERNEL);
 		for (unsigned int there = 0; there < 2; there++) {
@@ -179,11 +183,11 @@ static void pages_of_ranges(struct kunit *test)
 				bool found = filemap_range_has_page(mapping, (loff_t)first << PAGE_SHIFT,
 								    (loff_t)last << PAGE_SHIFT);
 
-				KUNIT_EXPECT_EQ_MSG(test, found, there && first <= page && page <= last,
-						    "page %lu, shadow %lu, range %lu to %lu",
-						    page, shadow, first, last);
+				KUNIT_EXPECT_EQ_MSG(test, found, there && first <= last && first <= end && begin <= last,
+						    "pages %lu to %lu, shadow %lu, range %lu to %lu",
+						    begin, end, shadow, first, last);
 			}
-			xa_store(&mapping->i_pages, page, mapping, GFP_KERNEL);
+			xa_store_range(&mapping->i_pages, begin, end, mapping, GFP_KERNEL);
 		}
 		xa_destroy(&mapping->i_pages);
 	}

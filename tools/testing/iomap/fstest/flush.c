@@ -113,17 +113,18 @@ static void wait_until(const char *command)
 
 /*
  * While a worker waits for the flush of one write, others of the file are completed, and those that owe
- * flushes of their own flush.
+ * flushes of their own flush. No write that owes a flush is complete before it.
  */
 CASE(slow_flush, "slow-flush")
 {
-	const u32 others = 8, gaps = (others + 1) * LEN, hour_ms = 3600000;
+	const u32 others = 8, gaps = (others + 1) * LEN, row = gaps + (2 * others + 1) * LEN, hour_ms = 3600000;
 	u8 *data = xalloc(LEN);
 	int fd = create("slow-flush", O_DIRECT), cached = xopen("slow-flush", O_RDONLY);
+	struct io_uring_cqe *cqe;
 	struct io_uring ring;
 
 	fill(data, LEN, env.seed);
-	xfallocate(fd, 0, 0, gaps + (2 * others + 1) * LEN);
+	xfallocate(fd, 0, 0, row + others * LEN);
 	OK(fsync(fd));
 	CHECK(!io_uring_queue_init(others + 1, &ring, 0), "io_uring_queue_init");
 	at_failure = flush_at_once;
@@ -147,6 +148,18 @@ CASE(slow_flush, "slow-flush")
 	CHECK(io_uring_submit(&ring) == others, "io_uring_submit");
 	/* Each has a worker, which cannot go on. */
 	wait_until("test $(cat /proc/[0-9]*/comm 2>/dev/null | grep -c +dio/) = 8");
+	CHECK(io_uring_peek_cqe(&ring, &cqe) == -EAGAIN, "write %llu did not wait for its flush", cqe->user_data);
+	flush_at_once();
+	for (u32 i = 0; i < others; i++)
+		wait_for_write(&ring);
+
+	/* Of these one flush does for several. */
+	set_flush_delay(hour_ms);
+	for (u32 i = 0; i < others; i++)
+		add_write(&ring, fd, data, row + i * LEN, RWF_DSYNC, i);
+	CHECK(io_uring_submit(&ring) == others, "io_uring_submit");
+	wait_until("dmsetup status slow-flush | grep -q ' [1-8]$'");
+	CHECK(io_uring_peek_cqe(&ring, &cqe) == -EAGAIN, "write %llu did not wait for its flush", cqe->user_data);
 	flush_at_once();
 	for (u32 i = 0; i < others; i++)
 		wait_for_write(&ring);

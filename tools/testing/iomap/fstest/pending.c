@@ -12,7 +12,8 @@
 
 #include "dio_test.h"
 
-#define WRITES	8
+/* More than one worker completes */
+#define WRITES	40
 #define LEN	(16 * KiB)
 #define SIZE	(WRITES * LEN)
 
