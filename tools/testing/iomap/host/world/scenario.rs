@@ -184,25 +184,23 @@ pub(crate) unsafe fn flushes(end: u64, len: u64, fails: bool) {
     let (me, file, mut together) = (request(), opened(), 0);
     let kind = |c: &Case| (c.other_file, c.has(IOCB_SYNC), c.has(IOCB_DSYNC));
     let (mine, range) = (case(kind), end - len..end);
-    let (mut others_pages, ended) = (vec![], ended());
+    let (mut others_pages, mut theirs, ended) = (vec![], vec![], ended());
     world(|w| {
         assert!(!w.requests[me].1.counts, "flush before inode_dio_end()");
         for (n, (c, f)) in w.requests.iter_mut().enumerate() {
             let there = f.file == Some(file) && range.contains(&c.pos());
             // Too late for who was told that it is stable.
             let waits = f.completed.is_none() && f.answered.is_none_or(|answer| answer == QUEUED);
-            if there && kind(c) == mine && f.begun && !f.counts && waits {
+            if there && kind(c) == mine && f.begun && !f.counts {
                 together += 1;
-                f.flushed = true;
+                f.flushed |= waits;
+                theirs.push(c.pos()..c.pos() + f.bytes as u64);
                 f.flush_fails |= fails && ended.contains(&n);
                 others_pages.extend(f.cached_at_end.filter(|at| range.contains(at)));
             }
         }
-        for (c, f) in w.requests.iter().filter(|r| r.1.flushed) {
-            let own = c.pos()..c.pos() + f.bytes as u64;
-            others_pages.retain(|at| !own.contains(at));
-        }
     });
+    others_pages.retain(|at| !theirs.iter().any(|own| own.contains(at)));
     assert!(
         others_pages.is_empty(),
         "a flush of pages that no write has"
