@@ -33,9 +33,7 @@ use kernel::{
             DoneIocb, //
         },
         ops::DioOps,
-        request::{
-            Unique, //
-        },
+        request::Unique,
         stats::{
             self,
             Stat, //
