@@ -156,11 +156,17 @@ impl<T: Operations> Batch<T> {
         Some(first.iocb().inode().as_raw())
     }
 
-    /// Puts a request in front of the others.
-    fn push(&mut self, mut request: Unique<T>) {
-        // INVARIANT: It is ours, and leads to what was ours before.
-        request.head_mut().next.write(self.first);
-        self.first = request.into_raw().cast();
+    /// Puts a request behind the others, of which `last` is the last one.
+    fn push(&mut self, last: &mut Option<ManuallyDrop<Unique<T>>>, request: Unique<T>) {
+        let mut request = ManuallyDrop::new(request);
+        // INVARIANT: It is ours, and leads nowhere.
+        request.head_mut().next.write(ptr::null_mut());
+        let head = ptr::from_mut(request.head_mut());
+        match last {
+            Some(last) => _ = last.head_mut().next.write(head),
+            None => self.first = head,
+        }
+        *last = Some(request);
     }
 
     /// Puts a request in front of the first one that does not begin before it.
@@ -258,16 +264,18 @@ impl<T: Operations> Drop for Batch<T> {
 }
 
 impl<T: Operations> Batch<T> {
-    /// Keeps the requests of `inode`, and returns the others. If they are more than one worker
+    /// Keeps the requests of `inode`, and returns the others as they come: the last one first, for
+    /// which [`Self::insert`] takes one step. If there are more of `inode` than one worker
     /// completes, the last ones are kept and other workers get the rest.
     fn split_off(&mut self, inode: *mut bindings::inode) -> Self {
         // INVARIANT: Each request belongs to one of them.
         let mut all = Self::new(mem::replace(&mut self.first, ptr::null_mut()), ptr::null());
         let mut others = Self::new(ptr::null_mut(), ptr::null());
+        let mut last = None;
         let mut count = 0;
         while let Some(request) = all.next() {
             if request.iocb().inode().as_raw() != inode {
-                others.push(request);
+                others.push(&mut last, request);
                 continue;
             }
             if count == Self::MOST {
