@@ -1165,7 +1165,7 @@ CASE(nowait_split, "nowait-split")
 	int fd = new_file("nowait-split", want, len);
 
 	OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
-	at_failure = set_usual_max_sectors;
+	at_end = set_usual_max_sectors;
 	for (u32 kb = 4; kb <= 64; kb *= 4) {
 		char most[12];
 
@@ -1199,8 +1199,6 @@ CASE(nowait_split, "nowait-split")
 			}
 		}
 	}
-	set_usual_max_sectors();
-	at_failure = NULL;
 	OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
 	expect("nowait-split", want, len);
 }

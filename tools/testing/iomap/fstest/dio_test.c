@@ -18,12 +18,13 @@
 struct env env;
 const char *case_name;
 FILE *record;
-void (*at_failure)(void);
+void (*at_end)(void);
 
 static struct __test_results *results;
 
 void finish(int code, const char *fmt, ...)
 {
+	void (*undo)(void) = at_end;
 	va_list ap;
 
 	/* Threads may fail together: one of the reasons is enough. */
@@ -32,8 +33,9 @@ void finish(int code, const char *fmt, ...)
 		vsnprintf(results->reason, sizeof(results->reason), fmt, ap);
 		va_end(ap);
 	}
-	if (at_failure)
-		at_failure();
+	at_end = NULL;
+	if (undo)
+		undo();
 	fflush(record);
 	_exit(code);
 }
@@ -330,12 +332,12 @@ static void run_case(struct __test_metadata *t, struct __fixture_variant_metadat
 	if (!env.dir)
 		finish(KSFT_FAIL, "DIO_DIR, the mount point, is needed");
 	c->fn(c->arg);
-	fflush(record);
 	manifest = fopen(env.manifest, "a");
 	CHECK(manifest, "%s: %s", env.manifest, strerror(errno));
 	for (int i = 0; kept[i].name[0]; i++)
 		fprintf(manifest, "%s %016llx\n", kept[i].name, kept[i].hash);
 	fclose(manifest);
+	finish(KSFT_PASS, "%s", "");
 }
 
 static struct test_case *cases, **last = &cases;

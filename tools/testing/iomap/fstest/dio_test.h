@@ -105,7 +105,7 @@ extern const char *case_name;
 extern FILE *record;
 #define rec(fmt, ...)	fprintf(record, "%s\t" fmt "\n", case_name, ##__VA_ARGS__)
 
-extern void (*at_failure)(void);	/* undoes what the next case must not find */
+extern void (*at_end)(void);	/* undoes what the next case must not find, however this one ends */
 __noreturn __printf(2, 3) void finish(int code, const char *fmt, ...);
 #define skip(...)	finish(KSFT_SKIP, __VA_ARGS__)
 #define fail(fmt, ...)	finish(KSFT_FAIL, "%s:%d: " fmt, __func__, __LINE__, ##__VA_ARGS__)

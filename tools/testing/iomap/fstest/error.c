@@ -45,7 +45,7 @@ static void mend_disk(void)
 {
 	char rule[128] = "removeall";
 
-	at_failure = NULL;
+	at_end = NULL;
 	if (bad.method == BADBLOCKS)
 		snprintf(rule, sizeof(rule), "-%llu-%llu", bad.sector, bad.sector + bad.n - 1);
 	set_rule(rule);
@@ -65,7 +65,7 @@ static void break_disk(enum method m, bool write, u64 sector, u64 n, const char 
 	else
 		snprintf(rule, sizeof(rule), "+%llu-%llu", sector, sector + n - 1);
 	set_rule(rule);
-	at_failure = mend_disk;
+	at_end = mend_disk;
 }
 
 /* Which sector of the disk holds this byte of the file? */

@@ -127,7 +127,7 @@ CASE(slow_flush, "slow-flush")
 	xfallocate(fd, 0, 0, row + others * LEN);
 	OK(fsync(fd));
 	CHECK(!io_uring_queue_init(others + 1, &ring, 0), "io_uring_queue_init");
-	at_failure = flush_at_once;
+	at_end = flush_at_once;
 	set_flush_delay(hour_ms);
 	add_write(&ring, fd, data, others * LEN, RWF_DSYNC, others);
 	CHECK(io_uring_submit(&ring) == 1, "io_uring_submit");
@@ -163,5 +163,4 @@ CASE(slow_flush, "slow-flush")
 	flush_at_once();
 	for (u32 i = 0; i < others; i++)
 		wait_for_write(&ring);
-	at_failure = NULL;
 }

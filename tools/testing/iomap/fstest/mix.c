@@ -289,7 +289,7 @@ CASE(mix, "mix", PLAIN | BIT(ENG_URING_POLL))
 		/* The disk gets a copy of what the block layer encrypts. C polls for the original. */
 		polled_write(m.eng, m.dfd, m.tmp, PAGE, env.encrypted,
 			     "it polls for what no disk has seen");
-		at_failure = usual_io_timeout;
+		at_end = usual_io_timeout;
 		if (strcmp(env.impl, "rust"))
 			set_io_timeout("1000");
 	}
@@ -318,9 +318,6 @@ CASE(mix, "mix", PLAIN | BIT(ENG_URING_POLL))
 		CHECK(file_size(m.bfd) == m.size, "op %d: size %llu, not %llu", m.op,
 		      file_size(m.bfd), m.size);
 	}
-	if (arg == ENG_URING_POLL)
-		usual_io_timeout();
-	at_failure = NULL;
 	check_file(case_name, m.data, m.size);
 	rec("end: size=%llu %016llx", m.size, hash(m.data, m.size));
 	check_clone(&m);

@@ -107,7 +107,7 @@ CASE(pending, "pending")
 
 	fill(data, SIZE, env.seed);
 	dir = xopen(".", O_RDONLY | O_DIRECTORY);
-	at_failure = thaw;
+	at_end = thaw;
 	for (u32 i = 0; i < 4 * ARRAY_SIZE(steps); i++) {
 		const char *name = steps[i / 4].name;
 		int status, fd = create("pending", O_DIRECT);
@@ -137,9 +137,6 @@ CASE(pending, "pending")
 		}
 		OK(close(fd));
 	}
-	thaw();
-	at_failure = NULL;
-	OK(close(dir));
 }
 
 static u64 free_blocks(int fd)

@@ -371,7 +371,7 @@ CASE(busy_poller, "busy-poller")
 		skip("there is only one processor");
 	xfallocate(fd, 0, 0, writes * 4096);
 	OK(io_setup(1, &aio));
-	at_failure = share_processors;
+	at_end = share_processors;
 	CHECK(write_str(RT_RUNTIME, "-1"), "%s: %s", RT_RUNTIME, strerror(errno));
 	CHECK(write_str(FAIR_RUNTIME, "0"), "%s: %s", FAIR_RUNTIME, strerror(errno));
 	CPU_ZERO(&cpus);
@@ -395,8 +395,6 @@ CASE(busy_poller, "busy-poller")
 		done++;
 	}
 	OK(sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ }));
-	share_processors();
-	at_failure = NULL;
 	CHECK(done == writes, "%u of %u writes complete within %u seconds", done, writes, seconds);
 	io_destroy(aio);
 }
