@@ -196,21 +196,9 @@ CASE(enospc, "enospc")
 	}
 	fd = create("enospc", O_DIRECT);
 	fill(data, cap, 8);
-	while (done + chunk <= cap) {
-		ret = RET(pwrite(fd, data + done, chunk, done));
-		if (ret <= 0)
-			break;
+	/* After a short write, the next one must say why. */
+	while (done + chunk <= cap && (ret = RET(pwrite(fd, data + done, chunk, done))) > 0)
 		done += ret;
-		/* A short write: the rest must say why. */
-		if (ret != (s64)chunk) {
-			if (done % PAGE)
-				break;
-			ret = RET(pwrite(fd, data + done, PAGE, done));
-			if (ret <= 0)
-				break;
-			done += ret;
-		}
-	}
 	CHECK(ret == -ENOSPC, "the file system did not fill up: %lld after %zu bytes", ret, done);
 	rec("ENOSPC");
 	for_each_engine(e, ASYNC) {
