@@ -8,7 +8,6 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "dio_test.h"
 
@@ -1232,55 +1231,38 @@ CASE(splice_read, "splice")
 /* A loop device hands its pages over as they are (bvec), with its own completion. */
 CASE(loop_device, "loop-device")
 {
-	struct loop_config cfg = { .block_size = 512, .info.lo_flags = LO_FLAGS_DIRECT_IO };
+	/* The device is gone when this process is. */
+	struct loop_config cfg = {
+		.block_size = 512, .info.lo_flags = LO_FLAGS_DIRECT_IO | LO_FLAGS_AUTOCLEAR,
+	};
 	size_t len = 4 * MiB;
 	u8 *want = xalloc(len), *buf = xalloc(len);
-	char path[64], attr[128], dio = '?';
-	int ctl = open("/dev/loop-control", O_RDWR), lfd, nr;
+	char path[64], dio = '?';
 	u64 rng = env.seed;
-	s64 ret = 0;
+	int nr, fd;
 
-	if (ctl < 0)
-		skip("/dev/loop-control: %s", strerror(errno));
+	OK(nr = ioctl(xopen("/dev/loop-control", O_RDWR), LOOP_CTL_GET_FREE));
 	cfg.fd = new_file("loop", want, len);
-	nr = ioctl(ctl, LOOP_CTL_GET_FREE);
-	if (nr < 0)
-		skip("LOOP_CTL_GET_FREE: %s", strerror(errno));
 	snprintf(path, sizeof(path), "/dev/loop%d", nr);
-	/* without devtmpfs or udev there may be no node yet */
-	if (access(path, F_OK) && mknod(path, S_IFBLK | 0600, makedev(7, nr)))
-		skip("%s: %s", path, strerror(errno));
-	lfd = open(path, O_RDWR | O_DIRECT);
-	CHECK(lfd >= 0, "%s: %s", path, strerror(errno));
-	OK(ioctl(lfd, LOOP_CONFIGURE, &cfg));
-	snprintf(attr, sizeof(attr), "/sys/block/loop%d/loop/dio", nr);
-	ret = read(open(attr, O_RDONLY), &dio, 1);
-
-	/* The device is gone when the file is: leave nothing behind, whatever is found. */
+	fd = xopen(path, O_RDWR | O_DIRECT);
+	OK(ioctl(fd, LOOP_CONFIGURE, &cfg));
+	snprintf(path, sizeof(path), "/sys/block/loop%d/loop/dio", nr);
+	OK(read(xopen(path, O_RDONLY), &dio, 1));
+	if (dio != '1' && !env.strict)
+		skip("%s does not take 512-byte requests", env.fstype);
+	CHECK(dio == '1', "the loop device did not turn direct I/O on");
 	for (int i = 0; i < 32; i++) {
 		u32 n = (rnd_below(&rng, 256) + 1) * SECTOR;
 		u64 off = rnd_below(&rng, (len - n) / SECTOR) * SECTOR;
 
 		if (rnd_below(&rng, 2)) {
 			fill(want + off, n, i);
-			ret = RET(pwrite(lfd, memcpy(buf, want + off, n), n, off));
+			write_all(fd, memcpy(buf, want + off, n), n, off);
 		} else {
-			ret = RET(pread(lfd, buf, n, off));
-			if (ret == n && memcmp(buf, want + off, n))
-				ret = -EILSEQ;
+			CHECK_BYTES(fd, want + off, n, off);
 		}
-		if (ret != n)
-			break;
-		ret = 0;
 	}
-	fsync(lfd);
-	ioctl(lfd, LOOP_CLR_FD);
-	close(lfd);
-	close(cfg.fd);
-	if (dio != '1' && !env.strict)
-		skip("%s does not take 512-byte requests", env.fstype);
-	CHECK(dio == '1', "the loop device did not turn direct I/O on");
-	CHECK(!ret, "loop device: %lld", ret);
+	OK(fsync(fd));
 	expect("loop", want, len);
 }
 
