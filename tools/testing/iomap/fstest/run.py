@@ -46,7 +46,7 @@ DIRTY_MIB = 48
 TIMEOUT = 200       # of a case of dio_test, in seconds
 MNT = "/mnt/fstest"
 TARGET = Path("/sys/kernel/config/target")
-TRACING = "/sys/kernel/tracing"
+TRACING = Path("/sys/kernel/tracing")
 # How dio_test begins the reason of a case that C is known to get wrong.
 KNOWN_DEFECT = "a known defect of the C code"
 # What goes into a file system that is read only: files of the sizes that basic.c reads.
@@ -212,16 +212,6 @@ def trace_caller(text: str, ino: int) -> str:
     return callers[-1] if callers else ""
 
 
-def write(path: str, text: str | int) -> None:
-    with open(path, "w", encoding="ascii") as f:
-        f.write(str(text))
-
-
-def read(path: str) -> str:
-    with open(path, encoding="ascii") as f:
-        return f.read()
-
-
 def make_tree(tree: str) -> None:
     """Files for the case read-only: each word says where it is, and some blocks are holes."""
     os.makedirs(tree, exist_ok=True)
@@ -333,8 +323,8 @@ def make_disk(kind: str) -> str:
 def pins() -> int:
     """How many pages are pinned for I/O?"""
     # What each processor has counted for itself counts as well.
-    read("/proc/sys/vm/stat_refresh")
-    stat = dict(line.split() for line in read("/proc/vmstat").splitlines())
+    Path("/proc/sys/vm/stat_refresh").read_text()
+    stat = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
     return int(stat["nr_foll_pin_acquired"]) - int(stat["nr_foll_pin_released"])
 
 
@@ -407,9 +397,9 @@ class Runner:
 
     def prepare(self, config: Config) -> str:
         if config.knob:
-            write(config.knob, 1)
+            Path(config.knob).write_text("1")
         disk = begin_log() if config.device == "logged" else make_disk(config.device)
-        write(f"/sys/block/{disk}/queue/stable_writes", int(config.stable_writes))
+        Path("/sys/block", disk, "queue/stable_writes").write_text(str(int(config.stable_writes)))
         if config.fstype == "erofs":
             make_tree(TREE)
         mkfs = FILE_SYSTEMS[config.fstype][0]
@@ -423,7 +413,7 @@ class Runner:
                "MANIFEST": f"{self.out}/manifest", "RECORD": self.record(config.name, impl),
                "SEED": self.args.seed, "SCALE": self.args.scale, "REFLINK": int(config.reflink),
                "TIMEOUT": TIMEOUT, "STABLE_WRITES": int(config.stable_writes),
-               "DMA_ALIGNMENT": read(f"/sys/block/{disk}/queue/dma_alignment").strip()}
+               "DMA_ALIGNMENT": Path("/sys/block", disk, "queue/dma_alignment").read_text().strip()}
         left = list(cases)
         began = 0.0
 
@@ -447,7 +437,7 @@ class Runner:
                         int((time.monotonic() - began) * 1000))
 
         # Where a case hangs, for the console log
-        signal.signal(signal.SIGALRM, lambda *_: write("/proc/sysrq-trigger", "w"))
+        signal.signal(signal.SIGALRM, lambda *_: Path("/proc/sysrq-trigger").write_text("w"))
         with subprocess.Popen([self.args.bin, *(w for c in cases for w in ("-t", c))],
                               env=os.environ | {f"DIO_{k}": str(v) for k, v in env.items()},
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -467,9 +457,9 @@ class Runner:
     def which_impl(self, config: Config, impl: str) -> str:
         """Does what the switch says really answer? A trace point names the function that asked
         the file system for a mapping: it is another one in each implementation."""
-        event = f"{TRACING}/events/iomap/iomap_iter/enable"
-        write(f"{TRACING}/trace", "")
-        write(event, 1)
+        event, trace = TRACING / "events/iomap/iomap_iter/enable", TRACING / "trace"
+        trace.write_text("")
+        event.write_text("1")
         try:
             buf = mmap.mmap(-1, 64 << 10)
             flags = os.O_RDONLY if config.probe else os.O_RDWR | os.O_CREAT
@@ -479,8 +469,8 @@ class Runner:
                 os.unlink(f"{MNT}/which")
             os.preadv(fd, [buf], 0)
         finally:
-            write(event, 0)
-        caller = trace_caller(read(f"{TRACING}/trace"), os.fstat(fd).st_ino)
+            event.write_text("0")
+        caller = trace_caller(trace.read_text(), os.fstat(fd).st_ino)
         os.close(fd)
         if not caller:
             raise Failed("no iomap_iter event in the trace")
@@ -538,7 +528,7 @@ class Runner:
             self.result(f"{prefix}/teardown", "fail", str(e))
         finally:
             if config.knob:
-                write(config.knob, 0)
+                Path(config.knob).write_text("0")
         n = {k: self.counts[k] - before[k] for k in before}
         print(f"@@ fstest: {prefix}: {n['pass']} passed, {n['fail']} failed, "
               f"{n['skip']} skipped", flush=True)
