@@ -1130,17 +1130,9 @@ CASE(nowait_append, "nowait-append")
 		CHECK(!all_bytes(buf + off, each, 0xa5), "the data of others at %llu of %llu", off, size);
 }
 
-static void set_max_sectors(const char *kb)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "/sys/block/%s/queue/max_sectors_kb", env.disk);
-	CHECK(write_str(path, kb), "%s: %s", path, kb);
-}
-
 static void set_usual_max_sectors(void)
 {
-	set_max_sectors("0");
+	set_queue("max_sectors_kb", 0);
 }
 
 /*
@@ -1156,10 +1148,7 @@ CASE(nowait_split, "nowait-split")
 	OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
 	at_end = set_usual_max_sectors;
 	for (u32 kb = 4; kb <= 64; kb *= 4) {
-		char most[12];
-
-		snprintf(most, sizeof(most), "%u", kb);
-		set_max_sectors(most);
+		set_queue("max_sectors_kb", kb);
 		for (u32 size = 8 * KiB; size <= len; size *= 2) {
 			/* In one piece, and in two with a gap in the memory between them */
 			for (u32 gap = 0; gap <= 2 * SECTOR; gap += 2 * SECTOR) {

@@ -174,12 +174,13 @@ bool write_str(const char *path, const char *s)
 	return ok;
 }
 
-void set_io_timeout(const char *ms)
+void set_queue(const char *attribute, u32 value)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], text[12];
 
-	snprintf(path, sizeof(path), "/sys/block/%s/queue/io_timeout", env.disk);
-	write_str(path, ms);
+	snprintf(path, sizeof(path), "/sys/block/%s/queue/%s", env.disk, attribute);
+	snprintf(text, sizeof(text), "%u", value);
+	CHECK(write_str(path, text), "%s: %s", path, text);
 }
 
 void drop_cache(int fd)

@@ -161,7 +161,7 @@ u64 file_hash(const char *name);	/* buffered read after dropping the cache */
 void check_file(const char *name, const void *want, size_t len);
 void keep(const char *name, u64 hash);	/* for after the remount */
 bool write_str(const char *path, const char *s);
-void set_io_timeout(const char *ms);	/* of the disk */
+void set_queue(const char *attribute, u32 value);	/* of the disk */
 
 /* engine.c */
 enum engine_kind {

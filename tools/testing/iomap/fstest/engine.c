@@ -329,9 +329,9 @@ void polled_write(struct engine *e, int fd, const void *buf, u32 len, bool defec
 	/* Then the disk ends what nobody polls. */
 	defect = defect && strcmp(env.impl, "rust");
 	if (defect)
-		set_io_timeout("1000");
+		set_queue("io_timeout", 1000);
 	ret = eng_write(e, fd, buf, len, 0, 0);
-	set_io_timeout("30000");
+	set_queue("io_timeout", 30000);
 	if (ret == -ETIMEDOUT && defect)
 		skip("a known defect of the C code: %s", why);
 	CHECK(ret == len, "polled write: %lld", ret);

@@ -269,7 +269,7 @@ static void op_clone(struct mix *m)
 
 static void usual_io_timeout(void)
 {
-	set_io_timeout("30000");
+	set_queue("io_timeout", 30000);
 }
 
 CASE(mix, "mix", PLAIN | BIT(ENG_URING_POLL))
@@ -291,7 +291,7 @@ CASE(mix, "mix", PLAIN | BIT(ENG_URING_POLL))
 			     "it polls for what no disk has seen");
 		at_end = usual_io_timeout;
 		if (strcmp(env.impl, "rust"))
-			set_io_timeout("1000");
+			set_queue("io_timeout", 1000);
 	}
 	for (m.op = 0; m.op < nops; m.op++) {
 		switch (rnd_below(&m.rng, 20)) {
