@@ -69,10 +69,16 @@ static u32 rounds(u32 n)
 	return max(n * env.scale / 100, 5U);
 }
 
-static void pick(struct racer *r, u32 u, u32 max_len, u64 *off, u32 *len)
+struct range {
+	u64 off;
+	u32 len;
+};
+
+static struct range pick(struct racer *r, u32 u, u32 max_len)
 {
-	*len = (rnd_below(&r->rng, max_len / u) + 1) * u;
-	*off = rnd_below(&r->rng, (RACE_SIZE - *len) / u + 1) * u;
+	u32 len = (rnd_below(&r->rng, max_len / u) + 1) * u;
+
+	return (struct range){ rnd_below(&r->rng, (RACE_SIZE - len) / u + 1) * u, len };
 }
 
 static void write_direct(struct racer *r, u32 i)
@@ -81,12 +87,10 @@ static void write_direct(struct racer *r, u32 i)
 	int n = r->kind < ENG_AIO ? 1 : 4;
 
 	for (int k = 0; k < n; k++) {
-		u64 off;
-		u32 len;
+		struct range at = pick(r, unit, rnd_below(&r->rng, 4) ? 8 * KiB : 128 * KiB);
 
-		pick(r, unit, rnd_below(&r->rng, 4) ? 8 * KiB : 128 * KiB, &off, &len);
-		stamp(r->buf, off, len, i * 16 + r->id);
-		eng_add(r->e, (struct req){ .write = true, .fd = r->fd, .off = off, .len = len,
+		stamp(r->buf, at.off, at.len, i * 16 + r->id);
+		eng_add(r->e, (struct req){ .write = true, .fd = r->fd, .off = at.off, .len = at.len,
 					    .vec = k & 1, .seed = i }, r->buf);
 	}
 	CHECK_RUN(r->e);
@@ -94,17 +98,14 @@ static void write_direct(struct racer *r, u32 i)
 
 static void read_some(struct racer *r, u32 i)
 {
-	u64 off;
-	u32 len;
-	s64 ret;
+	struct range at = pick(r, SECTOR, 64 * KiB);
+	s64 ret = eng_read(r->e, r->fd, r->buf, at.len, at.off);
 
-	pick(r, SECTOR, 64 * KiB, &off, &len);
-	ret = eng_read(r->e, r->fd, r->buf, len, off);
 	if (ret == -EIO && errors_allowed)
 		return;
-	CHECK(ret >= 0 && (ret == len || zeros_allowed), "%s with %s: read of %u at %llu: %lld",
-	      r->role->name, r->e->name, len, off, ret);
-	check_stamps(r->role->name, r->buf, off, ret);
+	CHECK(ret >= 0 && (ret == at.len || zeros_allowed), "%s with %s: read of %u at %llu: %lld",
+	      r->role->name, r->e->name, at.len, at.off, ret);
+	check_stamps(r->role->name, r->buf, at.off, ret);
 }
 
 /*
@@ -114,32 +115,27 @@ static void read_some(struct racer *r, u32 i)
  */
 static void read_mapping(struct racer *r, u32 i)
 {
-	struct iovec to = { .iov_base = r->buf }, from;
-	u64 off;
-	u32 len;
+	struct range at = pick(r, SECTOR, 64 * KiB);
+	struct iovec to = { r->buf, at.len }, from;
 	s64 ret;
 
 	if (!r->map)
 		r->map = xmap(r->fd, RACE_SIZE, PROT_READ);
-	pick(r, SECTOR, 64 * KiB, &off, &len);
-	to.iov_len = len;
-	from = (struct iovec){ r->map + off, len };
+	from = (struct iovec){ r->map + at.off, at.len };
 	ret = RET(process_vm_readv(getpid(), &to, 1, &from, 1, 0));
-	if (ret < len && errors_allowed)
+	if (ret < at.len && errors_allowed)
 		return;
-	CHECK(ret == len, "%s: %lld of %u bytes at %llu", r->role->name, ret, len, off);
-	check_stamps(r->role->name, r->buf, off, len);
+	CHECK(ret == at.len, "%s: %lld of %u bytes at %llu", r->role->name, ret, at.len, at.off);
+	check_stamps(r->role->name, r->buf, at.off, at.len);
 }
 
 /* Dirties pages under the direct writers, which then fail to drop them now and then. */
 static void write_buffered(struct racer *r, u32 i)
 {
-	u64 off;
-	u32 len;
+	struct range at = pick(r, 8, 64 * KiB);
 
-	pick(r, 8, 64 * KiB, &off, &len);
-	stamp(r->buf, off, len, i * 16 + r->id);
-	write_all(r->fd, r->buf, len, off);
+	stamp(r->buf, at.off, at.len, i * 16 + r->id);
+	write_all(r->fd, r->buf, at.len, at.off);
 }
 
 static void truncate_some(struct racer *r, u32 i)
