@@ -15,7 +15,7 @@ use crate::handover::{
 use loom::sync::{
     atomic::{
         fence,
-        AtomicU32,
+        AtomicBool,
         Ordering, //
     },
     Condvar,
@@ -24,19 +24,10 @@ use loom::sync::{
     RwLockReadGuard, //
 };
 
-const RUNNING: u32 = 0;
-const UNINTERRUPTIBLE: u32 = 2;
-
-fn raw(state: TaskState) -> u32 {
-    match state {
-        TaskState::Running => RUNNING,
-        TaskState::Uninterruptible => UNINTERRUPTIBLE,
-    }
-}
-
 /// A task.
 pub(crate) struct Task {
-    state: AtomicU32,
+    /// Its state: whether it sleeps, or is about to.
+    sleeps: AtomicBool,
     /// Held to go to sleep, and to wake the task. Setting the state takes no lock.
     run_queue: Mutex<()>,
     woken: Condvar,
@@ -49,7 +40,7 @@ pub(crate) struct Task {
 impl Task {
     pub(crate) fn new(fenced: bool) -> Self {
         Self {
-            state: AtomicU32::new(RUNNING),
+            sleeps: AtomicBool::new(false),
             run_queue: Mutex::new(()),
             woken: Condvar::new(),
             exists: RwLock::new(true),
@@ -63,16 +54,16 @@ impl Task {
         if self.fenced {
             fence(Ordering::SeqCst);
         }
-        if self.state.load(Ordering::Relaxed) == UNINTERRUPTIBLE {
-            self.state.store(RUNNING, Ordering::Relaxed);
+        if self.sleeps.load(Ordering::Relaxed) {
+            self.sleeps.store(false, Ordering::Relaxed);
             self.woken.notify_one();
         }
     }
 
     /// The current task has done its work and ends.
     pub(crate) fn exit(&self) {
-        let state = self.state.load(Ordering::Relaxed);
-        assert_eq!(state, RUNNING, "the state was not set back");
+        let sleeps = self.sleeps.load(Ordering::Relaxed);
+        assert!(!sleeps, "the state was not set back");
         *self.exists.write().unwrap() = false;
     }
 }
@@ -84,12 +75,13 @@ impl Sleeper for &Task {
     }
 
     fn set_state_relaxed(&self, state: TaskState) {
-        self.state.store(raw(state), Ordering::Relaxed);
+        let sleeps = matches!(state, TaskState::Uninterruptible);
+        self.sleeps.store(sleeps, Ordering::Relaxed);
     }
 
     fn schedule(&self) {
         let mut lock = self.run_queue.lock().unwrap();
-        while self.state.load(Ordering::Relaxed) != RUNNING {
+        while self.sleeps.load(Ordering::Relaxed) {
             lock = self.woken.wait(lock).unwrap();
         }
     }
