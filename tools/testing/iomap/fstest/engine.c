@@ -36,14 +36,12 @@ struct engine *eng_open(enum engine_kind kind)
 	}
 	if (kind == ENG_AIO) {
 		ret = io_setup(ENG_DEPTH, &e->aio);
-		if (ret)
-			skip("io_setup: %s", strerror(-ret));
+		CHECK(!ret, "io_setup: %s", strerror(-ret));
 	}
 	if (kind >= ENG_URING) {
 		ret = io_uring_queue_init(ENG_DEPTH, &e->ring,
 					  kind == ENG_URING_POLL ? IORING_SETUP_IOPOLL : 0);
-		if (ret)
-			skip("io_uring_queue_init: %s", strerror(-ret));
+		CHECK(!ret, "io_uring_queue_init: %s", strerror(-ret));
 	}
 	if (is_fixed(e)) {
 		ret = io_uring_register_buffers_sparse(&e->ring, ENG_DEPTH);

@@ -25,19 +25,12 @@ static struct {
 	u64 sector, n;
 } bad;
 
-static const char *control(enum method m)
-{
-	static char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), m == INJECT ? "/sys/kernel/debug/block/%s/error_injection" :
-		 "/sys/kernel/config/nullb/%s/badblocks", env.disk);
-	return path;
-}
-
 static void set_rule(const char *rule)
 {
-	const char *path = control(bad.method);
+	char path[PATH_MAX];
 
+	snprintf(path, sizeof(path), bad.method == INJECT ? "/sys/kernel/debug/block/%s/error_injection" :
+		 "/sys/kernel/config/nullb/%s/badblocks", env.disk);
 	CHECK(write_str(path, rule), "%s: %s: %s", path, rule, strerror(errno));
 }
 
@@ -76,18 +69,12 @@ static u64 sector_of(int fd, u64 off)
 		struct fiemap_extent extent;
 	} f = { .map = { .fm_start = off, .fm_length = 1, .fm_extent_count = 1 } };
 
+	if (is_fs("btrfs"))
+		skip("btrfs numbers its sectors differently and writes elsewhere every time");
 	OK(fsync(fd));
 	OK(ioctl(fd, FS_IOC_FIEMAP, &f.map));
 	CHECK(f.map.fm_mapped_extents == 1 && f.extent.fe_physical, "byte %llu is not mapped", off);
 	return (f.extent.fe_physical + off - f.extent.fe_logical) / SECTOR;
-}
-
-static void need(enum method m)
-{
-	if (is_fs("btrfs"))
-		skip("btrfs numbers its sectors differently and writes elsewhere every time");
-	if (access(control(m), W_OK))
-		skip("%s: %s", control(m), strerror(errno));
 }
 
 /* Requests of 16 KiB in flight together, the first at r.off; one of them hits the bad sector. */
@@ -125,10 +112,8 @@ CASE(read_errors, "read-error", BIT(NR_METHODS) - 1, methods)
 	};
 	u8 *want = xalloc(ERR_SIZE), *buf = xalloc(ERR_SIZE);
 	u64 bad_off = 1 * MiB + 20 * KiB, sector;
-	int fd;
+	int fd = create("error", O_DIRECT);
 
-	need(arg);
-	fd = create("error", O_DIRECT);
 	fill(want, ERR_SIZE, 1);
 	write_all(fd, want, ERR_SIZE, 0);
 	sector = sector_of(fd, bad_off);
@@ -174,7 +159,6 @@ CASE(write_errors, "write-error", BIT(NR_METHODS) - 1, methods)
 	};
 	u8 *want = xalloc(WRITE_SIZE), *buf = xalloc(WRITE_SIZE), *data = xalloc(WRITE_SIZE);
 
-	need(arg);
 	for_each_engine(e, BIT(ENG_SYNC) | BIT(ENG_AIO) | BIT(ENG_URING_FIXED)) {
 		for (u32 place = 0; place < ARRAY_SIZE(places); place++) {
 			u64 off = (place & 1 ? WRITE_SIZE / 2 : 0) + 128 * KiB;
@@ -238,7 +222,6 @@ CASE(extend_errors, "extend-error", BIT(NR_METHODS) - 1, methods)
 {
 	u8 *data = xalloc(MiB);
 
-	need(arg);
 	if (is_fs("f2fs"))
 		skip("f2fs does not say where fallocated space is");
 	for_each_engine(e, PLAIN) {

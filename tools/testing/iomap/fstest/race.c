@@ -333,8 +333,6 @@ CASE(race_flip, "flip")
 		{ &flipper }, { }
 	};
 
-	if (strcmp(env.impl, "both"))
-		skip("only with impl=both");
 	run(racers);
 	check_settled(false);
 }
