@@ -8,10 +8,7 @@
 //! What direct I/O calls for the first time has to be added here: until then, it does not compile.
 
 use crate::{engine::*, pin_init::zeroed, scenario::*};
-use std::{
-    ffi::*,
-    ptr::{null_mut, NonNull},
-};
+use std::{ffi::*, ptr::null_mut};
 
 pub(crate) type loff_t = i64;
 pub(crate) type rw_hint = u32;

@@ -21,8 +21,6 @@ pub(crate) trait Ordering {
 macro_rules! orderings {
     ($($name:ident = $std:ident;)*) => {
         $(
-            #[derive(Clone, Copy)]
-            #[allow(dead_code)]
             pub(crate) struct $name;
 
             impl Ordering for $name {
