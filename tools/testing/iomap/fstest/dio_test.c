@@ -341,14 +341,6 @@ static void run_case(struct __test_metadata *t, struct __fixture_variant_metadat
 	finish(KSFT_PASS, "%s", "");
 }
 
-static struct test_case *cases, **last = &cases;
-
-void add_case(struct test_case *c)
-{
-	*last = c;
-	last = &c->next;
-}
-
 /* As TEST() does, but with a name that may have dashes, and an argument. */
 static void add_test(const struct test_case *from, int arg, const char *dash, const char *member)
 {
@@ -368,15 +360,17 @@ static void add_test(const struct test_case *from, int arg, const char *dash, co
 	__register_test(t);
 }
 
+void add_case(const struct test_case *c)
+{
+	if (!c->set)
+		add_test(c, 0, "", "");
+	for (int i = 0; i < 32; i++)
+		if (c->set & BIT(i))
+			add_test(c, i, "-", (c->names ?: engine_names)[i]);
+}
+
 int main(int argc, char **argv)
 {
-	for (const struct test_case *c = cases; c; c = c->next) {
-		if (!c->set)
-			add_test(c, 0, "", "");
-		for (int i = 0; i < 32; i++)
-			if (c->set & BIT(i))
-				add_test(c, i, "-", (c->names ?: engine_names)[i]);
-	}
 	env.dir = getenv("DIO_DIR");
 	if (env.dir)
 		setup();

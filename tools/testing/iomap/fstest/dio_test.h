@@ -85,7 +85,6 @@ struct test_case {
 	const char *const *names;
 	void (*fn)(int arg);
 	int arg;
-	struct test_case *next;
 };
 
 /* CASE(function, name of the case[, set[, names]]) { ... } */
@@ -93,14 +92,12 @@ struct test_case {
 	static void function(int arg);					\
 	__attribute__((constructor)) static void add_##function(void)	\
 	{								\
-		static struct test_case c = { __VA_ARGS__, .fn = function };	\
-									\
-		add_case(&c);						\
+		add_case(&(struct test_case){ __VA_ARGS__, .fn = function });	\
 	}								\
 	static void function(int arg)
 
 /* dio_test.c */
-void add_case(struct test_case *c);
+void add_case(const struct test_case *c);
 extern const char *case_name;
 extern FILE *record;
 #define rec(fmt, ...)	fprintf(record, "%s\t" fmt "\n", case_name, ##__VA_ARGS__)
