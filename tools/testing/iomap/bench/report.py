@@ -4,7 +4,6 @@
 import argparse
 import hashlib
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -155,12 +154,6 @@ def pyplot() -> Any:
     return plt
 
 
-def strokes(ax: Any, ends: Iterable[tuple[float, float, float]], **style: Any) -> None:
-    """Horizontal strokes, each at y from left to right, as one line with gaps."""
-    points = [point for y, left, right in ends for point in ((left, y), (right, y), (math.nan, y))]
-    ax.plot(*zip(*points, strict=True), solid_capstyle="butt", **style)
-
-
 def draw_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float, float, bool]], note: str,
                title: str, subtitle: str, label: str, legend: Sequence[tuple[str, str, str, str]] = ()) -> Any:
     """Rust/C: axes for each file system, a line for each workload, a mark for each size.
@@ -192,14 +185,13 @@ def draw_ratio(entries: list[Entry], span: Callable[[Entry], tuple[float, float,
         ax.set_yticks(range(len(lines)), [f"{bench_rows.KINDS[kind]}, {bench_rows.ENGINES[engine][0]}"
                                           for kind, engine in lines], fontsize=7)
         ax.axvline(1, color=BLACK, lw=1, zorder=1)
-        strokes(ax, [(i, low, high) for i in range(len(lines))], color="#dddddd", lw=0.6, zorder=0)
+        ax.hlines(range(len(lines)), low, high, color="#dddddd", lw=0.6, zorder=0)
         for bs, (colour, marker) in SIZE_STYLE.items():
             placed = [(height(e["row"]), *ends) for e, ends in zip(entries, spans, strict=True)
                       if (e["row"].fs, e["row"].bs) == (fs, bs)]
             if placed:
-                heights, _, ratios, _, filled = zip(*placed, strict=True)
-                if any(left < right for _, left, _, right, _ in placed):
-                    strokes(ax, [(y, left, right) for y, left, _, right, _ in placed], color=colour, lw=1.4, zorder=2)
+                heights, lefts, ratios, rights, filled = zip(*placed, strict=True)
+                ax.hlines(heights, lefts, rights, color=colour, lw=1.4, zorder=2)
                 ax.scatter(ratios, heights, 18, [colour if full else "white" for full in filled], marker,
                            edgecolors=colour, zorder=3, clip_on=False)
     marks = [*((*style, style[0], size) for size, style in SIZE_STYLE.items() if any(size == bs for *_, bs in have)),
