@@ -23,6 +23,7 @@ import rows as bench_rows
 import walks
 from load import Failed
 from rows import Row
+from walks import MARK
 
 # Seconds of the guest, which are 10^9 instructions.
 SETTLE = 0.003          # after the switch: what the other implementation began has ended
@@ -41,11 +42,9 @@ REPEATS = 3
 REPEATS_JOURNAL = 5
 
 
-# nopl 0x10c0d1(%rax,%rax), at which the plugin writes what it has counted.
-MARK = "0f1f8400d1c01000"
 # mov $bytes, %ecx; rep stosb
-CLEAR = "b9" + counts.REP_BYTES.to_bytes(4, "little").hex() + "f3aa"
-RETURN = "c3"
+CLEAR = b"\xb9" + counts.REP_BYTES.to_bytes(4, "little") + b"\xf3\xaa"
+RETURN = b"\xc3"
 
 
 class Marks:
@@ -54,10 +53,10 @@ class Marks:
     def __init__(self) -> None:
         self.made = 0
         self.page = mmap.mmap(-1, 2 * mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-        self.page.write(bytes.fromhex(MARK + RETURN + MARK + CLEAR + MARK + RETURN))
+        self.page.write(MARK + RETURN + MARK + CLEAR + MARK + RETURN)
         begin = ctypes.addressof(ctypes.c_char.from_buffer(self.page))
         self.mark = ctypes.CFUNCTYPE(None)(begin)
-        self.clear = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(begin + len(bytes.fromhex(MARK + RETURN)))
+        self.clear = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(begin + len(MARK + RETURN))
 
     def __call__(self) -> int:
         """The number of the mark: what the plugin counted before it bears the same."""

@@ -2,7 +2,7 @@
 """Walks over memory whose cache misses are known, in a guest whose caches the plugin simulates.
 
 A walk reads each line of a buffer in order, or executes an instruction of each, three times. Its machine code
-makes the mark of count.py before each pass, so that the window of the second pass has nothing else in it.
+makes the mark before each pass, so that the window of the second pass has nothing else in it.
 """
 
 import ctypes
@@ -10,6 +10,7 @@ import mmap
 from typing import Any
 
 LINE = 64
+# nopl 0x10c0d1(%rax,%rax), at which the plugin writes what it has counted.
 MARK = bytes.fromhex("0f1f8400d1c01000")
 # rdi: the buffer, rsi: its size, edx: how many passes
 READ = MARK + bytes.fromhex(
