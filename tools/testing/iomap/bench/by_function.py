@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import count_report
 import counts
-from rows import FILESYSTEMS, KINDS
 
 import report
 from report import Entry
@@ -66,9 +65,8 @@ def label(name: str) -> str:
 
 
 def table(entry: Entry) -> list[str]:
-    row, out = entry["row"], []
-    for what, lines in ((f"## {FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", lines_of(entry)),
-                        ("Locked instructions:", locked_of(entry))):
+    out = []
+    for what, lines in ((f"## {entry['row'].title}", lines_of(entry)), ("Locked instructions:", locked_of(entry))):
         out += [what, "", *report.markdown_table(
             ("function", "C", "Rust", "Rust - C"),
             [(label(name), f"{c:,.1f}", f"{rust:,.1f}", f"{rust - c:+,.1f}") for name, c, rust in lines], 1)]

@@ -18,7 +18,6 @@ import count_report
 import counts
 import rows as bench_rows
 from counts import Functions, Mark
-from rows import FILESYSTEMS, KINDS
 
 import report
 from report import Entry
@@ -162,10 +161,10 @@ def case(side: Entry, l1: str, l2: str) -> tuple[list[float], float]:
 
 def touched(entries: list[Entry]) -> Iterator[Sequence[str]]:
     for entry in entries:
-        row, c, rust = entry["row"], entry["c"], entry["rust"]
+        c, rust = entry["c"], entry["rust"]
         pairs = [(c["kernel"], rust["kernel"]), *(
             (c["misses"]["lines"][name], rust["misses"]["lines"][name]) for name in ("own", "kernel", "user"))]
-        yield (f"{FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", *(f"{n:,.0f}" for pair in pairs for n in pair))
+        yield entry["row"].title, *(f"{n:,.0f}" for pair in pairs for n in pair)
 
 
 def difference(c: list[float], rust: list[float]) -> str:
@@ -176,13 +175,11 @@ def difference(c: list[float], rust: list[float]) -> str:
 
 def summary(entries: list[Entry]) -> Iterator[Sequence[str]]:
     for entry in entries:
-        row = entry["row"]
         for name, states in CASES.items():
             (c, c_cycles), (rust, rust_cycles) = (case(entry[impl], *states) for impl in ("c", "rust"))
             numbers = [f"{n:,.1f}" for both in zip(c, rust, strict=True) for n in both]
             each = (entry[impl]["misses"][states[0]][L1I]["each"] for impl in ("c", "rust"))
-            yield (f"{FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", name,
-                   *numbers[:2], difference(*each), *numbers[2:],
+            yield (entry["row"].title, name, *numbers[:2], difference(*each), *numbers[2:],
                    f"{c_cycles:,.0f}", f"{rust_cycles:,.0f}", f"{rust_cycles - c_cycles:+,.0f}")
 
 
@@ -202,8 +199,7 @@ def lines_of(entry: Entry) -> Iterator[tuple[str, list[float]]]:
 
 
 def table(entry: Entry) -> list[str]:
-    row = entry["row"]
-    return [f"## {FILESYSTEMS[row.fs]}, {KINDS[row.kind]}, {row.label}", "",
+    return [f"## {entry['row'].title}", "",
             *report.markdown_table(
                 ("misses", "alone C", "Rust", "Rust - C", "emptied C", "Rust", "Rust - C"),
                 [(by_function.label(name), *(text for a, b in (n[:2], n[2:])

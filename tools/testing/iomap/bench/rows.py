@@ -110,6 +110,10 @@ class Row:
         return ", ".join([f"{ENGINES[self.engine][0]} {self.bs}", *(words for words in more if words)])
 
     @property
+    def title(self) -> str:
+        return f"{FILESYSTEMS[self.fs]}, {KINDS[self.kind]}, {self.label}"
+
+    @property
     def bytes(self) -> int:
         return SIZES[self.bs]
 
