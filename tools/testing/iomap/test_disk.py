@@ -35,6 +35,8 @@ class Disk(unittest.TestCase):
         self.assertIn("truncate -s 2G /nowhere/x", self.refused("/nowhere/x"))
         self.assertIn("no block device", self.refused("/dev/null"))
         self.assertIn("no block device", self.refused(self.image.parent))
+        with self.assertRaisesRegex(disk.Refused, "^DEVICE=/nowhere/x: No such file or directory$"):
+            disk.name_of("/nowhere/x")
 
     def test_other_formats(self) -> None:
         for magic, name in disk.FORMATS.items():
