@@ -8,12 +8,15 @@
 import json
 import shutil
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import count_report
 import mix
 import rows as bench_rows
+
+import report
 
 PROJECT = Path(__file__).resolve().parents[4]
 BEGIN, END = "<!-- results -->\n", "<!-- /results -->\n"
@@ -23,10 +26,7 @@ SHOWN = ("randread/fixedbufs/4k", "randwrite/fixedbufs/4k", "randread/io_uring/8
          "unwritten/fixedbufs/16k/depth=8/on=irq", "append/fixedbufs/4k/depth=1/on=irq",
          "log/fixedbufs/4k/depth=1/on=irq-fua", "log-unwritten/fixedbufs/4k/depth=1/on=irq-cache",
          "bounce-read/fixedbufs/4k", "bounce-write/fixedbufs/4k")
-HEAD = """\
-| workload | C | Rust | Rust/C | C adds | Rust adds | Rust/C | of raw | less the copy |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|
-"""
+HEAD = ("workload", "C", "Rust", "Rust/C", "C adds", "Rust adds", "Rust/C", "of raw", "less the copy")
 
 
 def section(doc: dict[str, Any]) -> str:
@@ -35,21 +35,19 @@ def section(doc: dict[str, Any]) -> str:
     if left_out := {row.id for row in bench_rows.all_rows()} - {e["row"].id for e in rows}:
         sys.exit(f"error: not all rows were counted: there is no {min(left_out)}")
     entries = [e for e in rows if e["row"].fs != "raw"]
-    out = ("Instructions of the kernel for each I/O, C / Rust where a cell has two figures\n"
-           f"(Linux {doc['runs'][0]['kernel']['release']}, x86_64 in QEMU {doc['qemu']}, {doc['date'][:10]}, commit "
-           f"{doc['git']['commit'][:7]}):\n\n{HEAD}")
-    verdicts = []
-    for fs in dict.fromkeys(e["row"].fs for e in entries):
-        of_fs = [e for e in entries if e["row"].fs == fs]
-        name = bench_rows.FILESYSTEMS[fs]
-        verdicts.append(f"* {count_report.verdict(name, of_fs)}\n")
-        for e in of_fs:
-            row = e["row"]
-            if row.id.removeprefix(f"{fs}/") in SHOWN and fs in ("ext4", "xfs"):
-                label, c, rust, whole, _, c_adds, rust_adds, ratio, of_raw, less, *_ = count_report.cells(e)
-                out += (f"| {name}, {bench_rows.KINDS[row.kind]}, {label} | {c} | {rust} | {whole} | {c_adds} | "
-                        f"{rust_adds} | {ratio} | {of_raw} | {less} |\n")
-    return out + f"\nAll {len(entries)} rows:\n\n" + "".join(verdicts)
+    shown, verdicts = [], []
+    for fs, of_fs in groupby(entries, lambda e: e["row"].fs):
+        mine = list(of_fs)
+        verdicts.append(f"* {count_report.verdict(bench_rows.FILESYSTEMS[fs], mine)}")
+        for e in mine:
+            if e["row"].id.removeprefix(f"{fs}/") in SHOWN and fs in ("ext4", "xfs"):
+                _, c, rust, whole, _, *added = count_report.cells(e)
+                shown.append((e["row"].title, c, rust, whole, *added[:5]))
+    return "\n".join([
+        "Instructions of the kernel for each I/O, C / Rust where a cell has two figures",
+        f"(Linux {doc['runs'][0]['kernel']['release']}, x86_64 in QEMU {doc['qemu']}, {doc['date'][:10]}, commit "
+        f"{doc['git']['commit'][:7]}):", "", *report.markdown_table(HEAD, shown, 1),
+        f"All {len(entries)} rows:", "", *verdicts, ""])
 
 
 def main() -> None:
