@@ -211,8 +211,9 @@ class Counted(InFolder):
         self.assertGreater(min(map(len, halves)), len(rows) // 3)
 
 
-class Budget(unittest.TestCase):
+class Budget(InFolder):
     def setUp(self) -> None:
+        super().setUp()
         self.figures = {ROW: {"own": 250.0, "added": 370.0}}
 
     def test_file(self) -> None:
@@ -258,28 +259,23 @@ class Budget(unittest.TestCase):
                 whole = bool({"added", "total"} & figures[row.id].keys())
                 self.assertEqual(whole, not budget.up_to_chance(row), row.id)
 
-
     def test_again(self) -> None:
         """What is counted again replaces what failed, and what passed before stays."""
         passed = "xfs/randwrite/fixedbufs/4k"
-        with tempfile.TemporaryDirectory() as name:
-            path = Path(name)
-            write_run(path)
-            (entry,) = [e for row_id, e in counts.digest([path], AT, "qemu")[0].items() if row_id == ROW]
-            (path / "count.json").write_text(json.dumps(
-                {"runs": [], "rows": {passed: entry},
-                 "failures": [{"id": row_id, "error": "no luck"} for row_id in (ROW, "raw/append/psync/4k")]}))
-            again = path / "again"
-            again.write_text(ROW)
-            for own, failed in ((200.0, [ROW]), (250.0, [])):
-                row = {"own": 250.0, "added": 365.0}
-                (path / "budget").write_text(budget.written({ROW: {**row, "own": own}, passed: row}))
-                said = printed_by(budget.main, path, f"--budget={path / 'budget'}", f"--again={again}")
-                # The last failure is that of write_run().
-                self.assertEqual(again.read_text().split(","),
-                                 [*failed, "raw/append/psync/4k", "xfs/append/psync/4k"])
-                self.assertIn(f"{4 - len(failed)} passed, {2 + len(failed)} failed", said)
-                self.assertNotIn(passed, said)
+        write_run(self.path)
+        (self.path / "count.json").write_text(json.dumps(
+            {"runs": [], "rows": {passed: counts.digest([self.path], AT, "qemu")[0][ROW]},
+             "failures": [{"id": row_id, "error": "no luck"} for row_id in (ROW, "raw/append/psync/4k")]}))
+        again = self.path / "again"
+        again.write_text(ROW)
+        for own, failed in ((200.0, [ROW]), (250.0, [])):
+            row = {"own": 250.0, "added": 365.0}
+            (self.path / "budget").write_text(budget.written({ROW: {**row, "own": own}, passed: row}))
+            said = printed_by(budget.main, self.path, f"--budget={self.path / 'budget'}", f"--again={again}")
+            # The last failure is that of write_run().
+            self.assertEqual(again.read_text().split(","), [*failed, "raw/append/psync/4k", "xfs/append/psync/4k"])
+            self.assertIn(f"{4 - len(failed)} passed, {2 + len(failed)} failed", said)
+            self.assertNotIn(passed, said)
 
 
 class Find(unittest.TestCase):
