@@ -58,7 +58,7 @@ def cells(entry: Entry) -> tuple[str, ...]:
 
 
 def verdict(name: str, entries: list[Entry]) -> str:
-    ratios = [e["ratio"] for e in entries if "ratio" in e]
+    wholes, ratios = ([e[key] for e in entries if key in e] for key in ("whole", "ratio"))
     if not ratios:
         return f"{name}: nothing to compare"
     cheaper = sum(1 for r in ratios if r < 0.995)
@@ -70,9 +70,9 @@ def verdict(name: str, entries: list[Entry]) -> str:
         return f"{bench_rows.KINDS[entry['row'].kind]}, {entry['row'].label} ({entry['ratio']:.3f}{chance})"
 
     dearer = [named(e) for e in entries if e.get("ratio", 0) > 1.005]
-    return (f"{name}: Rust takes {geometric_mean(e['whole'] for e in entries if 'whole' in e):.3f} of the instructions "
-            f"that C takes, and adds {geometric_mean(ratios):.3f} of what C adds to the bare device (geometric means "
-            f"of {len(ratios)} rows); {cheaper} cheaper, {len(ratios) - cheaper - len(dearer)} within 0.5 %, "
+    return (f"{name}: Rust takes {geometric_mean(wholes):.3f} of the instructions that C takes (geometric mean of "
+            f"{len(wholes)} rows), and adds {geometric_mean(ratios):.3f} of what C adds to the bare device (of "
+            f"{len(ratios)}); {cheaper} cheaper, {len(ratios) - cheaper - len(dearer)} within 0.5 %, "
             f"{len(dearer)} dearer" + (": " + "; ".join(dearer)) * bool(dearer))
 
 
