@@ -20,9 +20,9 @@
 //! `iomap_iter()` calls the `iomap_next` of a file system for each mapping. Without one it calls
 //! `iomap_begin`, and then `iomap_end` with the bytes that were done. This module leaves out what
 //! has no effect. An `iomap_begin` without an `iomap_end` it calls itself, also one beside an
-//! `iomap_next`, and then nothing at the end of the last mapping. Any other `iomap_next` it calls
-//! itself as well. While a tracepoint of iterators is enabled no walk calls an `iomap_next` itself,
-//! and none that begins then calls an `iomap_begin`.
+//! `iomap_next`, and then nothing at the end of the last mapping, if all of the range was done. Any
+//! other `iomap_next` it calls itself as well. While a tracepoint of iterators is enabled no walk
+//! calls an `iomap_next` itself, and none that begins then calls an `iomap_begin`.
 
 use super::{
     flags::{
@@ -363,7 +363,7 @@ impl Iter<'_> {
     /// gets the number of bytes that the position has moved. Returns `false` at the end of the
     /// range, or if the position has not moved: there is no mapping then. Fails with `status` if
     /// that is an error, or with the error of the file system. A file system that has nothing to do
-    /// at the end of a mapping is not called for the last one.
+    /// at the end of a mapping is not called for the last one if all of the range was done.
     #[inline]
     pub fn next(&mut self, status: Result, ctx: MaySleep) -> Result<bool> {
         if self.asked == Asked::ByIter {
@@ -796,7 +796,8 @@ impl<'m> Span<'m> {
             >> SECTOR_SHIFT
     }
 
-    /// The size in bytes of the largest bio that can be bounced (`iomap_max_bio_size()`).
+    /// The size in bytes of the largest bio that can be bounced or have integrity data
+    /// (`iomap_max_bio_size()`).
     ///
     /// Only integrity data limits it, because that must fit one buffer.
     #[inline]

@@ -28,7 +28,8 @@
 //! ```
 //!
 //! The submission alone can make references for bios, and look at the kiocb and the description
-//! until it seals the request. So the kiocb cannot be completed while a bio is in flight.
+//! until it seals the request, but for `private`, which the end of a polled bio clears. So the
+//! kiocb cannot be completed while a bio is in flight.
 //!
 //! No handle can be dropped and forgotten: the compiler says that it must be used, and the kernel
 //! warns if it is dropped all the same. A [`BioRef`] has no such warning: only the end of its bio
@@ -55,7 +56,7 @@
 //!                  Unique <----------------
 //!
 //!  given away      submit()              the kiocb, in done_simple_read()
-//!                  Err(Answer)             punt(), after an error -------> complete_work()
+//!                  Err(Answer)             punt_alone(), after an error -> complete_work()
 //! ```
 //!
 //! The last bio may end in a hard interrupt. Whatever has to sleep is punted ([`Unique::punt`]). A

@@ -120,8 +120,9 @@ pub fn begin(iocb: &Iocb, memory: &mut IovIter<'_>, flags: CallerFlags, done_bef
 
 /// A request was left to its bios (`trace_iomap_dio_rw_queued()`).
 ///
-/// `describe` gives the inode, the position and the number of bytes that were not submitted,
-/// normally zero. It is called only if the tracepoint is on.
+/// `describe` gives the inode, the position that the walk has reached and the bytes that were not
+/// submitted, normally zero; of a simple read its position and all of its bytes. It is called only
+/// if the tracepoint is on.
 ///
 /// The request may be over by now, and what belonged to it gone. The inode is not: the caller of
 /// the request has the file open until it returns.

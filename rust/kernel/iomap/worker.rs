@@ -195,7 +195,7 @@ impl<T: Operations> Batch<T> {
     /// that follow it in the file without a gap, have ended (`IOMAP_DIO_MERGE_END_IO`).
     ///
     /// `describe` returns the size of a request in bytes and the flags that the file system would
-    /// get, or `None` if the request has failed. All need the same flags.
+    /// get, or `None` if it has to be told alone. All need the same flags.
     ///
     /// [`BusyIocb::end_io`] does not tell of them again, unless this fails: then it tells of each
     /// of the batch alone, so that each gets its own error or none.
