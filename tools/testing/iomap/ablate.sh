@@ -19,6 +19,7 @@ lock ablate
 work=$CACHE/$IOMAP_OVERLAY
 rm -rf "$work"
 mapfile -t names < <(run_python bench/ablations.py names)
+wait $!
 # All now: what does not apply is known before anything is built.
 for name in "${names[@]}"; do
 	mkdir -p "$work/$name"

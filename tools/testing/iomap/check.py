@@ -52,8 +52,11 @@ class Place:
 
 
 def output(*command: str | Path) -> str:
-    """What a program says, whether it is content or not."""
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
+    """What a program says, whether it is content (0) or not (1)."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise Wrong(f"{command[0]} ended with {done.returncode}: {(done.stdout.splitlines() or ['no word'])[-1]}")
+    return done.stdout
 
 
 def rustfmt(at: Place) -> str:

@@ -37,8 +37,8 @@ done
 # The sum of the numbers before $1.
 played()
 {
-	cat "$CACHE"/run/fuzz-*/console.log 2>/dev/null | grep -a '# fuzz: ' |
-		grep -oE "[0-9]+ $1" | awk '{ n += $1 } END { printf "%.0f\n", n }'
+	{ cat "$CACHE"/run/fuzz-*/console.log 2>/dev/null | grep -a '# fuzz: ' | grep -oE "[0-9]+ $1" || :; } |
+		awk '{ n += $1 } END { printf "%.0f\n", n }'
 }
 
 while kill -0 "${children[@]}" 2>/dev/null; do

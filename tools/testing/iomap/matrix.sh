@@ -67,12 +67,12 @@ series()
 	rm -rf "$BUILD"
 	make_base "$tree" "$PROJECT"
 	COMMIT=1 "$IOMAP_DIR/overlay.sh" apply "$tree" >"$log" 2>&1 || { why=$(tail -n 1 "$log") && return; }
-	mapfile -t commits < <("${git[@]}" rev-list --reverse base..)
+	mapfile -t commits < <("${git[@]}" rev-list --reverse base..) && wait $!
 	for commit in "${commits[@]}"; do
 		n=$((n + 1))
 		"${git[@]}" checkout -q "$commit"
-		mapfile -t files < <("${git[@]}" diff --name-only "$commit~" "$commit")
-		mapfile -t targets < <(run_python series.py targets "${files[@]}")
+		mapfile -t files < <("${git[@]}" diff --name-only "$commit~" "$commit") && wait $!
+		mapfile -t targets < <(run_python series.py targets "${files[@]}") && wait $!
 		[ ${#targets[@]} -gt 0 ] || continue
 		# There is another option to switch on.
 		[[ ${files[*]} != *Kconfig* ]] || rm -f "$BUILD/$flavour/.config"
@@ -80,8 +80,8 @@ series()
 			why="commit $n of ${#commits[@]}, $("${git[@]}" log -1 --format='"%s"'): $(first_error)"
 			return
 		fi
-		mapfile -t files < <("${git[@]}" diff --name-only --diff-filter=A "$commit~" "$commit")
-		mapfile -t -O ${#late[@]} late < <(run_python series.py waiting "$BUILD/$flavour" "${files[@]}")
+		mapfile -t files < <("${git[@]}" diff --name-only --diff-filter=A "$commit~" "$commit") && wait $!
+		mapfile -t -O ${#late[@]} late < <(run_python series.py waiting "$BUILD/$flavour" "${files[@]}") && wait $!
 	done
 	why=$(run_python series.py waiting "$BUILD/$flavour" "${late[@]}" | sed 's/$/ is compiled by no commit/; q')
 	title="$title, ${#commits[@]} commits, ${#late[@]} files compiled by a later one"

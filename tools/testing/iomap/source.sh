@@ -65,7 +65,7 @@ ksrc_files()
 }
 
 if [ -n "$KSRC" ]; then
-	stamp="$KSRC $(cd "$KSRC" && ksrc_files | xargs -0 stat -c '%n %s %Y' 2>/dev/null | sha256sum)"
+	stamp="$KSRC $(cd "$KSRC" && ksrc_files | { xargs -0 stat -c '%n %s %Y' 2>/dev/null || :; } | sha256sum)"
 else
 	fetch_debian
 	stamp=$(cat "$SRC/.stamp")

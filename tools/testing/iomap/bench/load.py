@@ -323,13 +323,13 @@ def each_row(rows: list[Row], disks: Mapping[str, str], measure: Callable[[Row, 
                     left = (time.monotonic() - began) / done * (len(rows) - done) if done > 3 else 0
                     try:
                         result = measure(row, stage)
-                    except (Failed, OSError) as error:
+                    except (Failed, OSError, subprocess.TimeoutExpired) as error:
                         failed(row, error)
                         continue
                     results.append(result)
                     say(f"{done + 1}/{len(rows)}{f', {clock(left)} left' if left else ''}: "
                         f"{row.id}{describe(row, result)}")
-        except (Failed, OSError) as error:
+        except (Failed, OSError, subprocess.TimeoutExpired) as error:
             # without its device or file system none of the rest can run
             known = {*failures, *(result["id"] for result in results)}
             for row in mine:
