@@ -84,7 +84,8 @@ class Model(InFolder):
     """cache.c without QEMU, on walks of lines; that QEMU tells it everything is proven by walks.py in the guest."""
 
     def setUp(self) -> None:
-        compiler = shutil.which("cc") or shutil.which("clang-22") or shutil.which("clang")
+        llvm = (HERE.parent / "pins").read_text().partition("LLVM_MAJOR=")[2].split()[0]
+        compiler = shutil.which("cc") or shutil.which(f"clang-{llvm}") or shutil.which("clang")
         if not compiler:
             self.skipTest("no C compiler")
         super().setUp()
