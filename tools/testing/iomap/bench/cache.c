@@ -42,7 +42,7 @@ static uint8_t (*moves)[MOVES];
 static const char *const io_names[] = {
 	"io_prep_read", "io_prep_write", "io_prep_read_fixed", "io_prep_write_fixed",
 	"io_prep_readv", "io_prep_writev", "aio_read", "aio_write",
-	"__x64_sys_pread64", "__x64_sys_pwrite64"
+	"__x64_sys_pread64", "__x64_sys_pwrite64", "__x64_sys_preadv2", "__x64_sys_pwritev2"
 };
 enum { NR_IO = sizeof(io_names) / sizeof(*io_names) };
 static uint64_t io_starts[NR_IO], ios;

@@ -2,6 +2,7 @@
 """Unit tests of the simulated caches: the model of cache.c itself, and what is made of its misses."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -135,6 +136,10 @@ class Model(InFolder):
     def test_emptied(self) -> None:
         walk = (1, 0, 100)
         self.assertEqual(self.missed(walk, (0, 0, 0), walk)[-1], [*[0] * 21, 100, 0, 100, *[0] * 16])
+
+    def test_what_begins_an_io(self) -> None:
+        names = (HERE / "cache.c").read_text().partition("io_names[] = {")[2].partition("}")[0]
+        self.assertEqual(set(re.findall(r'"(\w+)"', names)), {name for of in counts.PER_IO.values() for name in of})
 
     def test_code_of_a_walk(self) -> None:
         code = walks.execute(32 << 10)
