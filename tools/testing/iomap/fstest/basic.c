@@ -637,6 +637,18 @@ static s64 nowait_write(int fd, void *buf, u32 len, u64 off)
 	return pause_if_refused(RET(pwritev2(fd, &(struct iovec){ buf, len }, 1, off, RWF_NOWAIT)));
 }
 
+static void not_lazy(void)
+{
+	OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
+}
+
+/* No time stamp that is due refuses what comes now. */
+static void make_lazy(void)
+{
+	at_end = not_lazy;
+	OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
+}
+
 /*
  * RWF_NOWAIT: what must be refused is refused, what is refused changes nothing, and what could be
  * done is done sooner or later (a lock that is busy or a time stamp that is due may refuse it).
@@ -677,9 +689,8 @@ CASE(nowait, "nowait")
 	if (ret == 4096)
 		memcpy(want + 16384, buf, 4096);
 
-	/* No time stamp that is due refuses what comes now. */
 	if (lazy)
-		OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
+		make_lazy();
 	/* A hole needs space. */
 	ret = nowait_write(fd, buf, 4096, len + 65536);
 	if (ret > 0)
@@ -703,8 +714,6 @@ CASE(nowait, "nowait")
 	/* Writeback may have come between: then the read is allowed. */
 	CHECK(ret == -EAGAIN || (ret == 4096 && !memcmp(buf, want + 49152, 4096)),
 	      "read of a dirty page: %lld", ret);
-	if (lazy)
-		OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
 	expect("nowait", want, 2 * len);
 }
 
@@ -874,7 +883,7 @@ CASE(nowait_times, "nowait-times")
 	fd = new_file("nowait-times", buf, 4096);
 	read_all(fd, buf, 4096, 0);
 	OK(fstat(fd, &before));
-	OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
+	make_lazy();
 	for (int i = 0; i < 50; i++) {
 		s64 ret;
 
@@ -884,7 +893,7 @@ CASE(nowait_times, "nowait-times")
 		CHECK(ret == 4096 || ret == -EAGAIN, "overwrite: %lld", ret);
 		refused += ret == -EAGAIN;
 	}
-	OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
+	not_lazy();
 	OK(fstat(fd, &after));
 	/* A lock that is busy may refuse some. */
 	CHECK(refused < 25, "%d of 50 overwrites are refused", refused);
@@ -909,7 +918,7 @@ CASE(nowait_border, "nowait-border")
 	fill(many_blocks, total, 1);
 	OK(mprotect(end, PAGE, PROT_NONE));
 	if (lazy)
-		OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
+		make_lazy();
 	/* The others turn a write of less than blocks into a buffered one. */
 	for (int kind = 0; kind < (env.strict ? NR : SECTORS); kind++) {
 		u32 edge = kind == SECTORS ? SECTOR : 0, len = unit - 2 * edge;
@@ -977,8 +986,6 @@ CASE(nowait_border, "nowait-border")
 			memcpy(want, many_blocks, total);
 		CHECK_BYTES(fd, want, total, 0);
 	}
-	if (lazy)
-		OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
 	printf("# %d tries of %u writes across a border are refused\n", refused, many / 2);
 	check_file("nowait-border", want, total);
 }
@@ -1023,7 +1030,7 @@ CASE(nowait_busy, "nowait-busy")
 	int fd = new_file("nowait-busy", want, len);
 	struct io_uring ring;
 
-	OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
+	make_lazy();
 	CHECK(!io_uring_queue_init(many, &ring, 0), "io_uring_queue_init");
 	CHECK(!io_uring_register_buffers(&ring, &(struct iovec){ buf, len }, 1), "io_uring_register_buffers");
 	for (int write = 0; write < 2; write++) {
@@ -1074,7 +1081,6 @@ CASE(nowait_busy, "nowait-busy")
 		CHECK(is_right, "%s: %u are done, %u refused, and the submitter sleeps %ld times",
 		      write ? "write" : "read", done, refused, slept);
 	}
-	OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
 	OK(ftruncate(fd, each));
 	check_file("nowait-busy", want, each);
 }
@@ -1124,9 +1130,10 @@ CASE(nowait_append, "nowait-append")
 		CHECK(!all_bytes(buf + off, each, 0xa5), "the data of others at %llu of %llu", off, size);
 }
 
-static void set_usual_max_sectors(void)
+static void undo_split(void)
 {
 	set_queue("max_sectors_kb", 0);
+	not_lazy();
 }
 
 /*
@@ -1139,8 +1146,8 @@ CASE(nowait_split, "nowait-split")
 	u8 *want = xalloc(len), *buf = xalloc(len + PAGE);
 	int fd = new_file("nowait-split", want, len);
 
-	OK(mount("none", env.dir, NULL, MS_REMOUNT | MS_LAZYTIME, NULL));
-	at_end = set_usual_max_sectors;
+	make_lazy();
+	at_end = undo_split;
 	for (u32 kb = 4; kb <= 64; kb *= 4) {
 		set_queue("max_sectors_kb", kb);
 		for (u32 size = 8 * KiB; size <= len; size *= 2) {
@@ -1171,7 +1178,6 @@ CASE(nowait_split, "nowait-split")
 			}
 		}
 	}
-	OK(mount("none", env.dir, NULL, MS_REMOUNT, NULL));
 	expect("nowait-split", want, len);
 }
 

@@ -243,6 +243,7 @@ void eng_check_read(const char *func, int line, struct engine *e, int fd, const 
 /* One request on a raw user address */
 s64 eng_raw(struct engine *e, bool write, int fd, void *addr, u32 len, u64 off);
 /* Whether the disk polls, and a polled write of which a defect of the C code may keep the case */
+void usual_io_timeout(void);
 void polled_write(struct engine *e, int fd, const void *buf, u32 len, bool defect, const char *why);
 
 #endif

@@ -267,11 +267,6 @@ static void op_clone(struct mix *m)
 	m->clone_hash = hash(m->data, m->size);
 }
 
-static void usual_io_timeout(void)
-{
-	set_queue("io_timeout", 30000);
-}
-
 CASE(mix, "mix", PLAIN | BIT(ENG_URING_POLL))
 {
 	int nops = max(160 * env.scale / 100, 20U);
@@ -289,7 +284,6 @@ CASE(mix, "mix", PLAIN | BIT(ENG_URING_POLL))
 		/* The disk gets a copy of what the block layer encrypts. C polls for the original. */
 		polled_write(m.eng, m.dfd, m.tmp, PAGE, env.encrypted,
 			     "it polls for what no disk has seen");
-		at_end = usual_io_timeout;
 		if (strcmp(env.impl, "rust"))
 			set_queue("io_timeout", 1000);
 	}

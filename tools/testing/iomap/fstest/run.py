@@ -498,6 +498,8 @@ class Runner:
             disk = self.prepare(config)
         except (Failed, OSError) as e:
             self.result(f"{prefix}/setup", "fail", str(e))
+            if config.knob:
+                Path(config.knob).write_text("0")
             return
         mine = [c for c in cases if c not in OWN_CASES]
         before = dict(self.counts)
