@@ -47,6 +47,7 @@ static void bad_request(struct engine *e, int fd, bool write, enum region region
 	snprintf(what, sizeof(what), "%s %s %s len=%u shift=%u", e->name, region_names[region],
 		 write ? "write" : "read", len, shift);
 	ANSWER_IF(ret, ret == -EFAULT || (beyond ? !ret : ret > 0 && ret <= good), "%s", what);
+	CHECK(write || ret <= 0 || !memcmp(addr, want + off, ret), "%s: wrong data", what);
 
 	/* Nothing but the good part may have reached the file. */
 	end = file_size(fd);
@@ -158,6 +159,9 @@ CASE(fault_segment, "bad-segment")
 				ret = RET((write ? pwritev2 : preadv2)(fd, iov, 3, off, 0));
 				ANSWER_IF(ret, ret == -EFAULT || (ret > 0 && ret <= bad * 8 * KiB),
 				       "%d %s %s", bad, region_names[r], write ? "write" : "read");
+				for (s64 at = 0; !write && at < ret; at += 8 * KiB)
+					CHECK(!memcmp(buf + 2 * at, want + off + at, min(ret - at, (s64)(8 * KiB))),
+					      "%d %s: wrong data", bad, region_names[r]);
 			}
 			rec_contents(file_hash("fault"));
 		}

@@ -81,7 +81,8 @@ CASE(conventional, "zone-conventional")
 				write_zone(e, fd, want, n, off, i % 4 == 2 ? RWF_DSYNC : 0);
 			CHECK_READ(e, fd, want + off, n, off);
 		}
-		CHECK(eng_read(e, fd, buf, 2 * bs, len - bs) == bs, "read at the end");
+		CHECK(eng_read(e, fd, buf, 2 * bs, len - bs) == bs && !memcmp(buf, want + len - bs, bs),
+		      "read at the end");
 		CHECK(eng_write(e, fd, want, bs, len, 0) == -EFBIG, "write behind the end");
 	}
 	check_file("cnv/0", want, len);
