@@ -4,7 +4,8 @@
 # guest, fio, table, report, plots. Counts instructions on x86_64 in QEMU (count.sh), or measures time on
 # a device of this machine (device.py). With TRACE= the rows are those of a census, weighted.
 #
-# Results go to results/<time>-bench/, and results/latest points there.
+# Results go to results/<time>-bench/, and results/latest points there; with SCALE=1 and HOG=1 the names end in
+# -scale and -hog.
 # In braces, so that bash reads all of it before it starts, and an edit meanwhile does no harm.
 {
 set -euo pipefail

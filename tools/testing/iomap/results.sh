@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # those who source it use the names
-# Where the results of a run go, and what a report says of the run. guest.sh sources this.
+# Where the results of a run go, and what a report says of the run. guest.sh and series.sh source this.
 
 # The tests in $CACHE/run/$1/console.log, a line each, as ktap.py prints them.
 ktap()

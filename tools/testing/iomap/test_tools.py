@@ -49,9 +49,6 @@ class Variables(unittest.TestCase):
         for path in HERE.rglob("*.sh"):
             for name in re.findall(r"\$\{([A-Z][A-Z0-9_]*):[-+=?]", path.read_text()):
                 read[name] = path.name
-            # Those whose names come from a list
-            for names in re.findall(r"for v in ([A-Z ]+); do", path.read_text()):
-                read |= dict.fromkeys(names.split(), path.name)
         for name in re.findall(r'environ\.get\("(\w+)"', (HERE / "overlay.py").read_text()):
             read[name] = "overlay.py"
         self.assertEqual({n: where for n, where in read.items() if n not in listed and n not in self.OTHERS}, {})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # What runs in the background: it is waited for, watched, and ended with the script that started it.
-# guest.sh sources this.
+# guest.sh and host/run.sh source this.
 
 # Processes in the background, which clean up after themselves, and the guest of this process, or what
 # else runs in the toolchain root, which does not.

@@ -142,7 +142,7 @@ def text_of(build: Path, llvm: str) -> dict[str, int]:
 
 
 def read_marks(path: Path) -> dict[int, Mark]:
-    """What the plugin wrote, by number: (instructions in user space, in timers, {address: (n, calls)})."""
+    """What the plugin wrote, by number."""
     marks: dict[int, Mark] = {}
     with open(path, encoding="ascii") as file:
         for line in file:

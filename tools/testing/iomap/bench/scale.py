@@ -99,12 +99,11 @@ def measure(row: Row, stage: load.Stage, mark: count.Marks) -> load.Result:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
-    parser.add_argument("--fs", default="raw,ext4,xfs")
     args = parser.parse_args()
     mark = count.Marks()
     os.sched_setaffinity(0, {0})
     check = to_and_fro(mark)
-    rows = [Row(fs, kind, "psync", "4k", jobs=n) for fs in args.fs.split(",") for kind in KINDS for n in PROCESSORS]
+    rows = [Row(fs, kind, "psync", "4k", jobs=n) for fs in ("raw", "ext4", "xfs") for kind in KINDS for n in PROCESSORS]
     out = load.each_row(rows, load.Disks(), lambda row, stage: measure(row, stage, mark))
     load.save(args.out, {**out, "check": check, "rounds": ROUNDS, "window": WINDOW})
     sys.exit(bool(out["failures"]))

@@ -52,7 +52,7 @@ def summary(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
         out[impl] = {
             "iops": median(sample["iops"] for sample in mine),
             "spread": spread([sample["iops"] for sample in mine]),
-            # processor time of the whole guest for each I/O
+            # processor time of the whole machine for each I/O
             "usr_us": 1e6 * sum(sample["usr"] for sample in mine) / ios if ios else 0,
             "sys_us": 1e6 * sum(sample["sys"] for sample in mine) / ios if ios else 0,
         }

@@ -173,7 +173,7 @@ class Guest:
         left = [name for name in names if name not in self.records(config, impl, attempt)]
         if end and left:
             self.put(config=config, impl=impl, attempt=attempt, test=left[0], status=end, seconds=0, diff=[],
-                     reason=f"after {LIMIT} s" if end == "timeout" else "the guest ended during it")
+                     reason=f"after {LIMIT} s" if end == "timeout" else "the guest, or check, ended during it")
 
     def bury(self) -> None:
         """A guest before this one began a batch, and did not end it."""

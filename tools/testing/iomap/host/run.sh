@@ -8,8 +8,8 @@
 #   SCHEDULES=n  how many schedules shuttle tries (100000), by seeds from $SEED on (1)
 #   SEED=n       that schedule alone, and what happens in it if it fails; proptest draws its cases by it
 #
-# mutants.sh has it test another checkout, $HOST_PROJECT (a path in the root), with fewer models and
-# schedules: they show all of its mistakes in a small part of the time.
+# mutants.sh has it test another checkout, $HOST_PROJECT (a path in the root), with smaller models: they
+# show all of its mistakes in a small part of the time.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 . "$IOMAP_DIR/watch.sh"

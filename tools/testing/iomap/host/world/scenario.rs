@@ -164,7 +164,8 @@ fn find(has: impl Fn(&Case, &Facts) -> bool) -> Option<usize> {
 /// The request that begins at a byte of a file.
 pub(crate) unsafe fn request_at(inode: *mut inode, pos: u64) -> usize {
     let file: *mut Open = inode.wrapping_byte_sub(offset_of!(Open, inode)).cast();
-    find(|c, f| f.file == Some(file) && c.pos() == pos).expect("no request at {pos}")
+    find(|c, f| f.file == Some(file) && c.pos() == pos)
+        .unwrap_or_else(|| panic!("no request at {pos}"))
 }
 
 /// The requests to a file of which a bio is on its way.
