@@ -299,7 +299,7 @@ class TheList(unittest.TestCase):
 
 class TheHistory(unittest.TestCase):
     TESTS = ("fs/iomap/tests/scripts/*.c", "rust/kernel/iomap/tests.rs",
-             "tools/testing/iomap/host/src/*.rs")
+             "tools/testing/iomap/host/src/*.rs", "tools/testing/iomap/host/world/scenario.rs")
 
     def setUp(self) -> None:
         self.page = (ROOT / mutants.HISTORY).read_text()
@@ -318,8 +318,9 @@ class TheHistory(unittest.TestCase):
 
     def test_mutants_and_tests_exist(self) -> None:
         listed, history = mutants.the_list(ROOT), mutants.the_history(self.page)
+        named = re.compile(r'\.name = "([^"]*)"|\bfn (\w+)|^    \d (\w+) \|c\|', re.M)
         tests = {name for files in self.TESTS for path in ROOT.glob(files)
-                 for names in re.findall(r'\.name = "([^"]*)"|\bfn (\w+)', path.read_text()) for name in names}
+                 for names in named.findall(path.read_text()) for name in names}
         for n, _, cell in self.bugs:
             back = mutants.BACK.findall(cell)
             self.assertEqual(len(re.findall(r"``[a-z0-9-]+``:", cell)), len(back), n)
