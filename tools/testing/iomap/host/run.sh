@@ -17,13 +17,17 @@ need_root "$@"
 [ $# -gt 0 ] || set -- loom proptest shuttle
 
 "$IOMAP_DIR/root.sh"
-mkdir -p "$CACHE/run"
+lock host
+mkdir -p "$CACHE/run" "$CACHE/host-target"
 log=${HOST_LOG:-$CACHE/run/host.log}
 [[ ${SEED:-0}${SCHEDULES:-0} =~ ^[0-9]+$ ]] || die "SEED=${SEED:-} and SCHEDULES=${SCHEDULES:-} are numbers"
 failed=0 minutes=$((15 + ${SCHEDULES:-0} / 50000)) words=("SEED=${SEED:-}" "SCHEDULES=${SCHEDULES:-}") options=()
 if [ -n "${HOST_PROJECT:-}" ]; then
 	minutes=5 words=(IOMAP_HOST_FEW=1) options=(--config profile.release.package.iomap-host.opt-level=1)
 fi
+# Cargo only looks at the times of files: those of another checkout may be older than what it built last.
+code=${HOST_PROJECT:-$PROJECT} built=$CACHE/host-target/built
+code="$code $(cd "${code/#\/cache/$CACHE}" && find fs rust tools/testing/iomap/host -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)"
 # What is compiled for each, and what its tests begin with.
 declare -A targets=([loom]=--lib [proptest]=--lib [shuttle]=--test=world)
 declare -A prefix=([loom]=models:: [proptest]=properties:: [shuttle]=scenario::)
@@ -57,6 +61,10 @@ trouble=
 if ! cargo fetch >>"$log" 2>&1; then
 	# The cause is at the end.
 	trouble="the crates of Cargo.lock cannot be fetched: $(tail -n 1 "$log" | sed 's/^ *//'), $(error)"
+elif [ "$(cat "$built" 2>/dev/null)" != "$code" ] && ! cargo clean --release -p iomap-host >>"$log" 2>&1; then
+	trouble="it cannot be built anew: $(error)"
+else
+	echo "$code" >"$built"
 fi
 
 for t; do
