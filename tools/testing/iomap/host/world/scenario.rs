@@ -196,9 +196,11 @@ pub(crate) unsafe fn flushes(end: u64, len: u64, fails: bool) {
                 together += 1;
                 f.flushed |= waits;
                 theirs.push(c.pos()..c.pos() + f.bytes as u64);
-                // What has failed is not flushed.
-                f.flush_fails |= fails && ended.contains(&n) && f.errors.is_empty();
-                others_pages.extend(f.cached_at_end.filter(|at| range.contains(at)));
+                if ended.contains(&n) {
+                    // What has failed is not flushed.
+                    f.flush_fails |= fails && f.errors.is_empty();
+                    others_pages.extend(f.cached_at_end.filter(|at| range.contains(at)));
+                }
             }
         }
     });
