@@ -37,9 +37,10 @@ SETTLE_JOURNAL, WINDOW_JOURNAL = 0.03, 0.1
 WINDOW_LATER = 0.03
 # Of 1M there are 100 in 0.05 s, of which one more or less at an end is as much as what file systems add.
 WINDOW_LARGE = 0.3
-REPEATS = 3
+# Even, so that the windows of both sides are as late: what an I/O costs may rise or fall as the file system ages.
+REPEATS = 4
 # A journal does not do the same for each I/O.
-REPEATS_JOURNAL = 5
+REPEATS_JOURNAL = 6
 
 
 # mov $bytes, %ecx; rep stosb
@@ -76,6 +77,10 @@ class Marks:
         return {"rep": rep, "memset": self()}
 
 
+def in_turns(sides: list[str], repeats: int) -> list[str]:
+    return [impl for repeat in range(repeats) for impl in (sides if repeat % 2 == 0 else sides[::-1])]
+
+
 def measure(row: Row, stage: load.Stage, mark: Marks, sides: list[str], args: argparse.Namespace) -> load.Result:
     """The windows of a row, C, Rust, Rust, C, C, Rust...
 
@@ -85,7 +90,7 @@ def measure(row: Row, stage: load.Stage, mark: Marks, sides: list[str], args: ar
     seconds = args.window or (WINDOW_LATER if row.on else WINDOW_JOURNAL if row.journal
                               else WINDOW_LARGE if row.bytes >= 1 << 20 else WINDOW)
     repeats = args.repeats or (REPEATS_JOURNAL if row.journal and not row.on else REPEATS)
-    turns = [impl for repeat in range(repeats) for impl in (sides if repeat % 2 == 0 else sides[::-1])]
+    turns = in_turns(sides, repeats)
     windows: list[dict[str, Any]] = []
     for together in [[impl] for impl in turns] if row.kind == "append" else [turns]:
         with load.Target(row, stage) as target, load.Fio(row, load.one_job(row, target)) as fio:

@@ -4,6 +4,7 @@
 import contextlib
 import io
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -156,6 +157,12 @@ class Counted(InFolder):
         self.assertLess(row["rust"]["added"], 0)
         self.assertGreater(row["c"]["added"], 0)
         self.assertNotIn("ratio", row)
+
+    def test_what_ages_is_as_dear_on_both_sides(self) -> None:
+        for repeats in count.REPEATS, count.REPEATS_JOURNAL:
+            turns = count.in_turns(["c", "rust"], repeats)
+            c, rust = (statistics.median(n for n, impl in enumerate(turns) if impl == side) for side in ("c", "rust"))
+            self.assertEqual(c, rust, repeats)
 
     def test_parts(self) -> None:
         for part, name, where in (
