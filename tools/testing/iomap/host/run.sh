@@ -17,7 +17,8 @@ need_root "$@"
 [ $# -gt 0 ] || set -- loom proptest shuttle
 
 "$IOMAP_DIR/root.sh"
-lock host
+# To cargo all checkouts are the same, but for that of mutants.sh, which has a lock of its own.
+[ -n "${HOST_PROJECT:-}" ] || lock host
 mkdir -p "$CACHE/run" "$CACHE/host-target"
 log=${HOST_LOG:-$CACHE/run/host.log}
 [[ ${SEED:-0}${SCHEDULES:-0} =~ ^[0-9]+$ ]] || die "SEED=${SEED:-} and SCHEDULES=${SCHEDULES:-} are numbers"
