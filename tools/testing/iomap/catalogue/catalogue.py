@@ -67,7 +67,7 @@ def main() -> None:
     root = Path(sys.argv[1])
     docs: dict[str, str] = {}
     used: dict[str, str] = {}
-    for path in sorted(p for d in USERS for p in (root / d).rglob("*") if p.is_file()):
+    for path in sorted(p for d in USERS for p in (root / d).rglob("*") if p.is_file() and p.suffix != ".png"):
         text = path.read_text(encoding="utf-8", errors="replace")
         name = str(path.relative_to(root))
         if path.suffix == ".rst":
