@@ -361,7 +361,7 @@ impl Iter<'_> {
     ///
     /// `status` is the result of the work on the current mapping; the file system's `iomap_end`
     /// gets the number of bytes that the position has moved. Returns `false` at the end of the
-    /// range, or if the position has not moved: there is no mapping then. Fails with `status` if
+    /// range, or if the position has not moved: no byte is mapped then. Fails with `status` if
     /// that is an error, or with the error of the file system. A file system that has nothing to do
     /// at the end of a mapping is not called for the last one if all of the range was done.
     #[inline]

@@ -131,7 +131,7 @@ fn iocb(ops: DioOps) -> Result<BusyIocb<DioOps>> {
         memory: Opaque::zeroed(),
     };
     let file = KBox::into_raw(KBox::new(file, GFP_KERNEL)?);
-    // SAFETY: All of it is valid until `over` frees it.
+    // SAFETY: All of it is valid until `over` frees it. Of several nobody waits for the answer.
     unsafe {
         (*(*file).iocb.get()).ki_filp = (*file).file.get();
         (*(*file).iocb.get()).ki_complete = Some(completed);
