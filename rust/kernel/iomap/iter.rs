@@ -90,8 +90,9 @@ pub enum Mapping<'m> {
 ///
 /// # Invariants
 ///
-/// Holds a valid iterator. Its mapping is either a hole of no bytes or was filled in by the file
-/// system, which has not been told that it is not needed any more.
+/// Holds a valid iterator, of whose `srcmap` C may have filled in no more than that there is none.
+/// Its mapping is either a hole of no bytes or was filled in by the file system, which has not been
+/// told that it is not needed any more.
 #[repr(transparent)]
 pub struct Place(Opaque<bindings::iomap_iter>);
 
@@ -135,12 +136,23 @@ impl Deref for Iter<'_> {
     }
 }
 
-/// The position in the file after the last byte of a mapping.
-#[inline]
-fn end_of(map: &bindings::iomap) -> u64 {
-    // OVERFLOW: What a file system returns is not to be trusted with a panic; C wraps too.
-    // CAST: Positions are not negative; the cast is what C does.
-    (map.offset as u64).wrapping_add(map.length)
+/// A field of an iterator. Not by a reference to all of it, which need not be filled in.
+macro_rules! field {
+    ($place:expr, $($field:ident).+) => {{
+        let place: &Place = $place;
+        // SAFETY: By the invariants the iterator is valid, and nobody changes it while it is
+        // borrowed: C does so only in calls of functions of `Iter` that take `&mut self`.
+        unsafe { (&raw const (*place.as_raw()).$($field).+).read() }
+    }};
+}
+
+/// The position in the file after the last byte of one of the mappings of an iterator.
+macro_rules! end_of {
+    ($place:expr, $map:ident) => {
+        // OVERFLOW: What a file system returns is not to be trusted with a panic; C wraps too.
+        // CAST: Positions are not negative; the cast is what C does.
+        (field!($place, $map.offset) as u64).wrapping_add(field!($place, $map.length))
+    };
 }
 
 /// The errno of an error, or zero.
@@ -272,7 +284,7 @@ impl Iter<'_> {
     /// Whether there is a mapping at whose end the file system may have something to do.
     #[inline]
     fn has_to_end(&self) -> bool {
-        self.asked != Asked::Directly && self.fields().iomap.length != 0
+        self.asked != Asked::Directly && field!(self, iomap.length) != 0
     }
 
     /// Asks for the first mapping (`iomap_iter()`), unless it was asked for already. Returns
@@ -351,7 +363,7 @@ impl Iter<'_> {
     /// be done. [`Iter::next`] takes that for none: it would forget the status, and ask again.
     #[cold]
     pub fn stop_if_empty(&mut self) {
-        if self.fields().iomap.length == 0 {
+        if field!(self, iomap.length) == 0 {
             self.stop();
         }
     }
@@ -395,8 +407,7 @@ impl Iter<'_> {
         if let Asked::NotYet | Asked::Over = self.asked {
             return errno(status);
         }
-        let iter = self.fields();
-        let has_moved = iter.pos != iter.iter_start_pos && iter.len > 0;
+        let has_moved = self.pos() != field!(self, iter_start_pos) && self.remaining() > 0;
         if self.asked == Asked::Directly && has_moved && status.is_ok() {
             self.reset_mapping();
             self.fields_mut().iter_start_pos = self.pos();
@@ -459,11 +470,8 @@ impl Inline<'_> {
         let place = self.place;
         // A source that ends before the position says nothing of the length.
         let (pos, length) = (place.pos(), core::cmp::min(place.length(), place.covered()));
-        let bindings::iomap {
-            inline_data,
-            offset,
-            ..
-        } = place.fields().iomap;
+        let inline_data = field!(place, iomap.inline_data);
+        let offset = field!(place, iomap.offset);
         if inline_data.is_null() {
             return Err(EIO);
         }
@@ -529,43 +537,36 @@ impl Place {
         self.0.get()
     }
 
-    /// The iterator as this function may look at it, while C does not change it.
-    #[inline(always)]
-    fn fields(&self) -> &bindings::iomap_iter {
-        // SAFETY: By the invariants the iterator is valid, and nobody changes it while it is
-        // borrowed: C does so only in calls of functions of `Iter` that take `&mut self`.
-        unsafe { &*self.as_raw() }
-    }
-
     /// Whether the range is mapped for a write (`IOMAP_WRITE`).
     #[inline]
     pub fn is_write(&self) -> bool {
-        self.fields().flags & bindings::IOMAP_WRITE != 0
+        field!(self, flags) & bindings::IOMAP_WRITE != 0
     }
 
     /// Whether the file system must not block (`IOMAP_NOWAIT`).
     #[inline]
     pub fn is_nowait(&self) -> bool {
-        self.fields().flags & bindings::IOMAP_NOWAIT != 0
+        field!(self, flags) & bindings::IOMAP_NOWAIT != 0
     }
 
     /// The current position in the file, in bytes.
     #[inline]
     pub fn pos(&self) -> i64 {
-        self.fields().pos
+        field!(self, pos)
     }
 
     /// The number of bytes from the position to the end of the whole range.
     #[inline]
     pub fn remaining(&self) -> u64 {
-        self.fields().len
+        field!(self, len)
     }
 
     /// The inode of the file.
     #[inline]
     pub fn inode(&self) -> &Inode {
+        let inode = field!(self, inode);
         // SAFETY: The creator of the iterator keeps the inode for as long as the iterator is used.
-        unsafe { Inode::from_raw(self.fields().inode) }
+        unsafe { Inode::from_raw(inode) }
     }
 
     /// The number of bytes from the position that the current mapping covers (`iomap_length()`), at
@@ -575,24 +576,22 @@ impl Place {
     /// well. Without a mapping it is none, wherever the position is.
     #[inline]
     pub fn length(&self) -> u64 {
-        let iter = self.fields();
-        if iter.iomap.length == 0 {
+        if field!(self, iomap.length) == 0 {
             return 0;
         }
-        let mut end = end_of(&iter.iomap);
+        let mut end = end_of!(self, iomap);
         if self.has_source() {
-            end = core::cmp::min(end, end_of(&iter.srcmap));
+            end = core::cmp::min(end, end_of!(self, srcmap));
         }
         // CAST: Positions are not negative.
-        core::cmp::min(iter.len, end.wrapping_sub(iter.pos as u64))
+        core::cmp::min(self.remaining(), end.wrapping_sub(self.pos() as u64))
     }
 
     /// The current mapping, until the iterator moves on.
     #[inline(always)]
     pub fn mapping(&self) -> Mapping<'_> {
-        let map = &self.fields().iomap;
-        match u32::from(map.type_) {
-            bindings::IOMAP_UNWRITTEN if self.is_write() && !map.bdev.is_null() => {
+        match u32::from(field!(self, iomap.type_)) {
+            bindings::IOMAP_UNWRITTEN if self.is_write() && !field!(self, iomap.bdev).is_null() => {
                 self.extent().map_or(Mapping::Unknown, Mapping::Unwritten)
             }
             bindings::IOMAP_MAPPED => self.extent().map_or(Mapping::Unknown, Mapping::Mapped),
@@ -608,24 +607,23 @@ impl Place {
     /// The flags of the current mapping (`iomap.flags`).
     #[inline]
     pub(super) fn flags(&self) -> MapFlags {
-        MapFlags::from_raw(self.fields().iomap.flags)
+        MapFlags::from_raw(field!(self, iomap.flags))
     }
 
     /// The number of bytes from the position that the current mapping covers, whatever its source
     /// is and however many are left of the range.
     #[inline(always)]
     fn covered(&self) -> u64 {
-        let map = &self.fields().iomap;
         // CAST: Positions are not negative.
-        let before = (self.pos() as u64).wrapping_sub(map.offset as u64);
-        map.length.saturating_sub(before)
+        let before = (self.pos() as u64).wrapping_sub(field!(self, iomap.offset) as u64);
+        field!(self, iomap.length).saturating_sub(before)
     }
 
     /// The blocks of the current mapping, if it covers the position and the file system named their
     /// device.
     #[inline(always)]
     fn extent(&self) -> Option<Extent<'_>> {
-        let (bdev, covered) = (self.fields().iomap.bdev, self.covered());
+        let (bdev, covered) = (field!(self, iomap.bdev), self.covered());
         if bdev.is_null() || covered == 0 {
             return None;
         }
@@ -643,7 +641,7 @@ impl Place {
     /// copy-on-write.
     #[inline]
     pub fn has_source(&self) -> bool {
-        u32::from(self.fields().srcmap.type_) != bindings::IOMAP_HOLE
+        u32::from(field!(self, srcmap.type_)) != bindings::IOMAP_HOLE
     }
 }
 
@@ -788,11 +786,10 @@ impl<'m> Span<'m> {
         if self.flags().has(MapFlags::ANON_WRITE) {
             return u64::MAX;
         }
-        let map = &self.place.fields().iomap;
         // CAST: Positions are not negative.
-        map.addr
+        field!(self.place, iomap.addr)
             .wrapping_add(pos as u64)
-            .wrapping_sub(map.offset as u64)
+            .wrapping_sub(field!(self.place, iomap.offset) as u64)
             >> SECTOR_SHIFT
     }
 
