@@ -43,6 +43,7 @@ use super::{
     ops::DioOps,
     request::{
         create_cache,
+        poll_until,
         wake,
         FrontPad,
         Home,
@@ -385,7 +386,9 @@ impl<T: Operations> Unsubmitted<'_, T, ()> {
         let result = unsafe {
             (&raw mut (*pad).handshake).write(Handshake::new());
             Self::send(self.bio, end_awaited::<T>, ctx);
-            wait(&(*pad).handshake, ctx);
+            if !(*pad).handshake.has_ended() {
+                sleep(&(*pad).handshake, None, ctx);
+            }
             let result = bio::result(bio);
             bio::put_with_pages(bio, (*pad).head.should_dirty);
             result
@@ -478,13 +481,21 @@ impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
         Ok((unsafe { Self::ended(self.bio) }, memory))
     }
 
-    /// Waits until the bio has ended: uninterruptibly, and accounted as I/O wait.
+    /// Waits until the bio has ended: uninterruptibly, and accounted as I/O wait. Polls for it if
+    /// nobody else can.
     #[inline(always)]
     pub fn wait(self, ctx: MaySleep) -> Unique<T> {
-        wait(self.shared().1, ctx);
-        self.armed.defuse();
-        // SAFETY: The bio has ended, and left the request to us.
-        unsafe { Self::ended(self.bio) }
+        let (iocb, handshake) = self.shared();
+        // SAFETY: The bio is there as long as the request is, which it leaves to us when it ends.
+        unsafe {
+            if !handshake.has_ended() {
+                let opf = (&raw const (*self.bio).bi_opf).read_volatile();
+                let polled = opf & 1 << bindings::req_flag_bits___REQ_POLLED != 0;
+                sleep(handshake, polled.then_some(iocb), ctx);
+            }
+            self.armed.defuse();
+            Self::ended(self.bio)
+        }
     }
 
     /// The request in front of `bio`.
@@ -507,17 +518,11 @@ impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
     }
 }
 
-/// Waits until the bio has ended.
-#[inline(always)]
-fn wait(handshake: &Handshake, ctx: MaySleep) {
-    if !handshake.has_ended() {
-        sleep(handshake, ctx);
-    }
-}
-
-/// Sleeps until the bio has ended.
-fn sleep(handshake: &Handshake, ctx: MaySleep) {
-    if !handshake.wait(Task::current_raw().cast()) {
+/// Sleeps until the bio has ended, or polls for it if it is that of the kiocb `polled`.
+fn sleep(handshake: &Handshake, polled: Option<&BusyIocb<DioOps>>, ctx: MaySleep) {
+    if let Some(iocb) = polled {
+        poll_until(iocb, || handshake.has_ended(), ctx);
+    } else if !handshake.wait(Task::current_raw().cast()) {
         sleep_until(ctx, || handshake.has_ended());
     }
 }

@@ -490,16 +490,13 @@ impl<'d, T> Submitter<'d, T> {
     /// A polled bio ends only if somebody polls for it. The caller of the request cannot while this
     /// task waits, so this does.
     pub fn wait(self, ctx: MaySleep) -> Unique<T> {
-        let polled = self
-            .shared
-            .polled
-            .load(Relaxed)
-            .then_some(self.iocb().as_raw());
         let task = || crate::task::Task::current_raw().cast::<c_void>();
         let (shared, is_ours) = self.hand_over(Some(task));
         if !is_ours {
-            // SAFETY: The last bio leaves the request to us, so it is valid, and its kiocb.
-            unsafe { sleep(&shared.protocol, polled, ctx) };
+            // SAFETY: The last bio leaves the request to us, so its kiocb is valid.
+            let iocb = unsafe { &(*shared.head.get()).left.0 };
+            let polled = shared.polled.load(Relaxed).then_some(iocb);
+            sleep(&shared.protocol, polled, ctx);
         }
         // INVARIANT: The last reference is gone, and its owner has left the request to us.
         Unique::counted(shared)
@@ -517,30 +514,33 @@ impl<'d, T> Submitter<'d, T> {
     }
 }
 
-/// Sleeps until the request has been handed back. Polls for its bios meanwhile if `polled`.
-///
-/// # Safety
-///
-/// `polled` must be the kiocb of the request, and one that a bio was made to be polled by.
+/// Sleeps until the request has been handed back, or polls for its bios if they are those of the
+/// kiocb `polled`.
+fn sleep(protocol: &Protocol, polled: Option<&BusyIocb<DioOps>>, ctx: MaySleep) {
+    let is_done = || protocol.is_handed_back();
+    match polled {
+        Some(iocb) => poll_until(iocb, is_done, ctx),
+        None => sleep_until(ctx, is_done),
+    }
+}
+
+/// Polls for the bio of a request until `is_done`.
 #[doc(alias("iocb_bio_iopoll", "blk_io_schedule"))]
-unsafe fn sleep(protocol: &Protocol, polled: Option<*mut bindings::kiocb>, ctx: MaySleep) {
-    if let Some(iocb) = polled {
-        while !protocol.is_handed_back() {
-            // SAFETY: The request is not over, so its kiocb is valid. What that says of a bio is
-            // checked under RCU. The context may sleep, and the state is set back when the time is
-            // over.
-            unsafe {
-                bindings::iocb_bio_iopoll(iocb, ptr::null_mut(), bindings::BLK_POLL_ONESHOT);
-                if protocol.is_handed_back() {
-                    return;
-                }
-                // Not at once again: other bios may need this processor to end.
-                bindings::set_current_state(bindings::TASK_UNINTERRUPTIBLE);
-                bindings::io_schedule_timeout(1);
+#[cold]
+pub(super) fn poll_until(iocb: &BusyIocb<DioOps>, is_done: impl Fn() -> bool, _ctx: MaySleep) {
+    while !is_done() {
+        // SAFETY: The kiocb is valid. What it says of a bio is checked under RCU. The context may
+        // sleep, and the state is set back when the time is over.
+        unsafe {
+            bindings::iocb_bio_iopoll(iocb.as_raw(), ptr::null_mut(), bindings::BLK_POLL_ONESHOT);
+            if is_done() {
+                return;
             }
+            // Not at once again: other bios may need this processor to end.
+            bindings::set_current_state(bindings::TASK_UNINTERRUPTIBLE);
+            bindings::io_schedule_timeout(1);
         }
     }
-    sleep_until(ctx, || protocol.is_handed_back());
 }
 
 /// The value in C.
