@@ -50,12 +50,12 @@
 //!  NewIocb          iomap_dio_rw()
 //!                   submit::rw()
 //!                     begin(), admit()
-//!  BusyIocb<DioOps>   NewIocb::begin_dio()
+//!  BusyIocb<EndIo>    NewIocb::begin_dio()
 //!                     decide_and_submit()
 //!                       Iter::begin_single()
 //!                       single::start()
 //!                         BioSet::fill()
-//!                         Unsubmitted::start()
+//!  BusyIocb<DioOps>       Unsubmitted::start()
 //!                       Iter::end()           bi_end_io: end_started()
 //!                       InFlight::leave()
 //!  (Answer)             -EIOCBQUEUED          Dio::done()
@@ -94,6 +94,7 @@ use kernel::{
         },
         ops::{
             DioOps,
+            EndIo,
             MapOps, //
         },
         request::{
@@ -142,21 +143,21 @@ use warn_once;
 ///
 /// As for [`iomap_dio_rw`]. The result must not outlive the call.
 #[inline(always)]
-unsafe fn call<'a>(
+unsafe fn call<'a, O>(
     iocb: *mut bindings::kiocb,
     iter: *mut bindings::iov_iter,
     ops: *const bindings::iomap_ops,
-    dops: *const bindings::iomap_dio_ops,
+    dops: O,
     dio_flags: c_uint,
     private: *mut c_void,
     done_before: usize,
-) -> Call<'a> {
+) -> Call<'a, O> {
     // SAFETY: Required of the caller, for each of the pointers. No call has another request.
     unsafe {
         let inode = Inode::from_raw((*(*iocb).ki_filp).f_inode);
         let memory = IovIter::from_raw(iter);
         Call {
-            iocb: NewIocb::from_raw(iocb, DioOps::from_raw(dops)),
+            iocb: NewIocb::from_raw(iocb, dops),
             ops: MapOps::from_raw(ops, inode, private, (*iocb).ki_pos, &memory),
             memory,
             flags: CallerFlags::from_raw(dio_flags),
@@ -191,11 +192,14 @@ pub unsafe extern "C" fn iomap_dio_rw(
     private: *mut c_void,
     done_before: usize,
 ) -> isize {
+    let flags = CallerFlags::from_raw(dio_flags);
     // SAFETY: Required of the caller. A request that is returned is completed once.
     unsafe {
-        let flags = CallerFlags::from_raw(dio_flags);
-        if !submit::is_counted(flags, || DioOps::from_raw(dops).takes_part(flags)) {
-            return rw(iocb, iter, ops, dops, dio_flags, private, done_before);
+        // With `PARTIAL` the memory is often not resident, so that a single bio would be short.
+        if !flags.has(CallerFlags::PARTIAL) {
+            if let Some(dops) = DioOps::from_raw(dops).only_end_io(flags) {
+                return rw(iocb, iter, ops, dops, dio_flags, private, done_before);
+            }
         }
         let dio = __iomap_dio_rw(iocb, iter, ops, dops, dio_flags, private, done_before);
         // CAST: As `PTR_ERR()` does.
@@ -216,7 +220,7 @@ unsafe fn rw(
     iocb: *mut bindings::kiocb,
     iter: *mut bindings::iov_iter,
     ops: *const bindings::iomap_ops,
-    dops: *const bindings::iomap_dio_ops,
+    dops: EndIo,
     dio_flags: c_uint,
     private: *mut c_void,
     done_before: usize,
@@ -246,7 +250,10 @@ pub unsafe extern "C" fn __iomap_dio_rw(
     done_before: usize,
 ) -> *mut bindings::iomap_dio {
     // SAFETY: Required of the caller.
-    let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
+    let call = unsafe {
+        let dops = DioOps::from_raw(dops);
+        call(iocb, iter, ops, dops, dio_flags, private, done_before)
+    };
     match submit::rw_dio(call) {
         Ok(request) => request.into_raw(),
         Err(answer) => answer.into_err_ptr(),

@@ -32,7 +32,10 @@ use kernel::{
             BusyIocb,
             DoneIocb, //
         },
-        ops::DioOps,
+        ops::{
+            DioOps,
+            EndIo, //
+        },
         request::Unique,
         stats::{
             self,
@@ -284,14 +287,14 @@ pub(crate) fn answer_simple(
 /// As [`answer`], for a request to or from `memory` without bios.
 #[inline(always)]
 pub(crate) fn answer_without_bios(
-    iocb: BusyIocb<DioOps>,
+    iocb: BusyIocb<EndIo>,
     dio: &Dio,
     memory: &IovIter<'_>,
     result: Result,
     ctx: MaySleep,
 ) -> Answer {
     let flags = || dio.end_io_flags(memory.should_dirty(), false);
-    let ended = end(iocb, dio, result, By::Submitter(ctx), flags);
+    let ended = end(iocb.into_dio(), dio, result, By::Submitter(ctx), flags);
     let (iocb, ret) = ended.flush_and_complete(Some(ctx));
     iocb.answer(ret)
 }
@@ -321,7 +324,7 @@ fn complete_simple(
     result: Result,
     by: By,
 ) -> (DoneIocb, isize) {
-    let (ctx, iocb) = (by.ctx(), iocb.without_callbacks());
+    let (ctx, iocb) = (by.ctx(), iocb.into_dio());
     end(iocb, &read.into(), result, by, EndIoFlags::empty).flush_and_complete(ctx)
 }
 

@@ -44,7 +44,7 @@ use kernel::{
             Answer,
             BusyIocb, //
         },
-        ops::DioOps,
+        ops::EndIo,
         stats::{
             self,
             Stat, //
@@ -74,14 +74,14 @@ fn needs_more(extent: Extent<'_>) -> bool {
 /// comes `EAGAIN` if the request must not block and would wait for memory here.
 #[inline(always)]
 pub(super) fn start<'m, const BOUNCED: bool>(
-    iocb: BusyIocb<DioOps>,
+    iocb: BusyIocb<EndIo>,
     dio: &Dio,
     work: CompWork,
     place: &Place,
     memory: &mut IovIter<'m>,
     mark: Mark<'m>,
     ctx: MaySleep,
-) -> Result<InFlight<Dio, BOUNCED>, (BusyIocb<DioOps>, Result)> {
+) -> Result<InFlight<Dio, BOUNCED>, (BusyIocb<EndIo>, Result)> {
     let (extent, unwritten) = match place.mapping() {
         Mapping::Mapped(extent) if !needs_more(extent) => (extent, false),
         Mapping::Unwritten(extent) if !needs_more(extent) => (extent, true),

@@ -44,6 +44,7 @@ use kernel::{
         },
         ops::{
             DioOps,
+            EndIo,
             MapOps, //
         },
         request::{
@@ -66,9 +67,9 @@ use kernel::{
 };
 
 /// The arguments of `iomap_dio_rw()`.
-pub(crate) struct Call<'a> {
+pub(crate) struct Call<'a, O> {
     /// The kiocb.
-    pub(crate) iocb: NewIocb,
+    pub(crate) iocb: NewIocb<O>,
     /// The memory.
     pub(crate) memory: IovIter<'a>,
     /// How the file system maps the file.
@@ -164,10 +165,10 @@ fn stale_pages(error: Error, write: bool, iocb: &Iocb, len: usize) -> Error {
 /// Begins a request and submits it with `submit`, unless there is nothing to do or it is refused.
 /// `allocate` takes memory where C does.
 #[inline(always)]
-fn begin<R, M>(
-    call: Call<'_>,
+fn begin<O, R, M>(
+    call: Call<'_, O>,
     allocate: impl FnOnce(MaySleep) -> Result<M>,
-    submit: impl FnOnce(BusyIocb<DioOps>, Dio, CompWork, &mut Iter<'_>, IovIter<'_>, M) -> R,
+    submit: impl FnOnce(BusyIocb<O>, Dio, CompWork, &mut Iter<'_>, IovIter<'_>, M) -> R,
 ) -> Result<R, Answer> {
     let Call {
         iocb,
@@ -205,19 +206,9 @@ fn begin<R, M>(
     }))
 }
 
-/// Whether a request is a counted request in any case.
-///
-/// A file system that takes part, with a bio set of its own or `->submit_io`, expects bios of an
-/// `iomap_dio`. With `PARTIAL` the memory is often not resident, so a single bio would often be
-/// short.
-#[inline(always)]
-pub(crate) fn is_counted(flags: CallerFlags, takes_part: impl FnOnce() -> bool) -> bool {
-    flags.has(CallerFlags::PARTIAL) || takes_part()
-}
-
 /// Submits a request, and completes it if it is not in flight (`iomap_dio_rw()`).
 #[inline(always)]
-pub(crate) fn rw(call: Call<'_>) -> Answer {
+pub(crate) fn rw(call: Call<'_, EndIo>) -> Answer {
     let ctx = call.ctx;
     let answer = begin(
         call,
@@ -239,7 +230,7 @@ pub(crate) fn rw(call: Call<'_>) -> Answer {
 /// Asks for the first mapping, which decides what the request is, and submits it.
 #[inline(always)]
 fn decide_and_submit<const BOUNCED: bool>(
-    iocb: BusyIocb<DioOps>,
+    iocb: BusyIocb<EndIo>,
     dio: Dio,
     work: CompWork,
     iter: &mut Iter<'_>,
@@ -324,7 +315,7 @@ fn answer_failed<'m>(
 #[cold]
 #[inline(never)]
 fn submit_bounced(
-    iocb: BusyIocb<DioOps>,
+    iocb: BusyIocb<EndIo>,
     dio: Dio,
     iter: &mut Iter<'_>,
     memory: IovIter<'_>,
@@ -338,7 +329,7 @@ fn submit_bounced(
 #[cold]
 #[inline(never)]
 fn refused(
-    iocb: BusyIocb<DioOps>,
+    iocb: BusyIocb<EndIo>,
     dio: Dio,
     iter: &mut Iter<'_>,
     memory: IovIter<'_>,
@@ -355,7 +346,7 @@ fn refused(
 #[cold]
 #[inline(never)]
 fn walk(
-    iocb: BusyIocb<DioOps>,
+    iocb: BusyIocb<EndIo>,
     dio: Dio,
     iter: &mut Iter<'_>,
     memory: IovIter<'_>,
@@ -369,7 +360,7 @@ fn walk(
         }
     };
     let bounced = dio.flags.has(CallerFlags::BOUNCE);
-    let bios = Submitter::new(prepared, iocb, dio, memory, bounced);
+    let bios = Submitter::new(prepared, iocb.into_dio(), dio, memory, bounced);
     match submit(bios, iter, ctx) {
         Ok(ended) => complete::answer_rare(ended, ctx),
         Err(answer) => answer,
@@ -378,7 +369,7 @@ fn walk(
 
 /// As [`rw`], but leaves a request that is not in flight to the caller (`__iomap_dio_rw()`).
 #[inline(always)]
-pub(crate) fn rw_dio(call: Call<'_>) -> Result<Unique<Dio>, Answer> {
+pub(crate) fn rw_dio(call: Call<'_, DioOps>) -> Result<Unique<Dio>, Answer> {
     let (bounced, ctx) = (call.flags.has(CallerFlags::BOUNCE), call.ctx);
     begin(
         call,

@@ -40,7 +40,10 @@ use super::{
         BusyIocb,
         Callbacks, //
     },
-    ops::DioOps,
+    ops::{
+        DioOps,
+        EndIo, //
+    },
     request::{
         create_cache,
         poll_until,
@@ -397,7 +400,7 @@ impl<T: Operations> Unsubmitted<'_, T, ()> {
     }
 }
 
-impl<T: Operations, const BOUNCED: bool> Unsubmitted<'_, T, DioOps, BOUNCED> {
+impl<T: Operations, const BOUNCED: bool> Unsubmitted<'_, T, EndIo, BOUNCED> {
     /// Submits the bio of a request that is not over before the submission has left it.
     ///
     /// The submission can still look at the kiocb, whichever comes first.
@@ -408,7 +411,7 @@ impl<T: Operations, const BOUNCED: bool> Unsubmitted<'_, T, DioOps, BOUNCED> {
         // SAFETY: There is room in front of the bio, and all that its end looks at is written now.
         unsafe {
             (&raw mut (*pad).handshake).write(Handshake::new());
-            (&raw mut (*pad).head.left).write((self.iocb, dio));
+            (&raw mut (*pad).head.left).write((self.iocb.into_dio(), dio));
             // Only now, so that the description does not have to outlive a call.
             if (*pad).head.left.0.flags().has(IocbFlags::NOWAIT) {
                 bio::set_nowait(bio);
@@ -544,7 +547,7 @@ unsafe extern "C" fn end_given<T: Operations>(bio: *mut bindings::bio) {
             bio::put_with_pages(bio, (*pad).head.should_dirty);
             return T::done_simple_read(left.1, left.0);
         }
-        let left = (left.0.without_callbacks(), left.1.into());
+        let left = (left.0.into_dio(), left.1.into());
         (&raw mut (*pad).head.left).write(left);
         Unique::<T>::in_front_of(bio, Home::FrontPadWithPages)
     };

@@ -5,14 +5,18 @@
 //! A `struct kiocb` is a value of another type at each stage of its request:
 //!
 //! ```text
-//!       begin_dio()               end_io()               end_dio()
-//!  NewIocb -------> BusyIocb<DioOps> -----> BusyIocb<Told> -----> DoneIocb --+--> complete()
-//!   |                    |                        |                          |
-//!   | answer()           | refuse()               | refuse()                 | answer()
-//!   +--------------------+---> Answer <-----------+--------------------------+
-//!                                ^
-//!  handed over to its bios ------+
+//!       begin_dio()              into_dio()
+//!  NewIocb -------> BusyIocb<EndIo> -----> BusyIocb<DioOps>   may have bios
+//!   |                    |                      |
+//!   | answer()           | refuse()             | end_io()
+//!   v                    v                      v        end_dio()
+//!  Answer              Answer              BusyIocb<Told> -----> DoneIocb --+--> complete()
+//!   ^                                                                       |
+//!   +---- handed over to its bios                                           +--> answer()
 //! ```
+//!
+//! A request in which the file system takes part is a `BusyIocb<DioOps>` at once, a simple read
+//! begins as a `BusyIocb<()>` in place of `BusyIocb<EndIo>`.
 //!
 //! Each is consumed by the step to the next. So the file system is told at most once (once more if
 //! it has failed to hear of several together), and not at all of a request that is refused. Then
@@ -38,7 +42,10 @@
 
 use super::{
     flags::EndIoFlags,
-    ops::DioOps, //
+    ops::{
+        DioOps,
+        EndIo, //
+    },
 };
 use crate::{
     bindings,
@@ -69,19 +76,32 @@ use core::{
 /// to it until then, but the end of a bio to `private`, which is only accessed atomically.
 pub type Iocb = Kiocb<'static, ()>;
 
-/// The callbacks that the request of a kiocb has: [`DioOps`] for one of `iomap_dio_rw()`, and none,
-/// `()`, for a simple read.
+/// The callbacks that a request has which fits one bio, before that is made: [`EndIo`] for one of
+/// `iomap_dio_rw()`, and none, `()`, for a simple read.
 pub trait Callbacks {
     /// This is a simple read, of a file that is not encrypted.
     const SIMPLE: bool;
+
+    /// The callbacks, if there are any.
+    fn into_dio(self) -> DioOps;
 }
 
-impl Callbacks for DioOps {
+impl Callbacks for EndIo {
     const SIMPLE: bool = false;
+
+    #[inline(always)]
+    fn into_dio(self) -> DioOps {
+        self.0
+    }
 }
 
 impl Callbacks for () {
     const SIMPLE: bool = true;
+
+    #[inline(always)]
+    fn into_dio(self) -> DioOps {
+        DioOps::none()
+    }
 }
 
 /// A kiocb whose request is being prepared.
@@ -90,12 +110,12 @@ impl Callbacks for () {
 ///
 /// The callbacks are those of the file's own file system for direct I/O.
 #[must_use = "the caller of the request wants an answer"]
-pub struct NewIocb {
+pub struct NewIocb<O> {
     iocb: Iocb,
-    ops: DioOps,
+    ops: O,
 }
 
-impl Deref for NewIocb {
+impl<O> Deref for NewIocb<O> {
     type Target = Iocb;
 
     #[inline]
@@ -104,7 +124,7 @@ impl Deref for NewIocb {
     }
 }
 
-impl NewIocb {
+impl<O> NewIocb<O> {
     /// Takes a kiocb from the caller of a request. `ops` are the callbacks of the file system.
     ///
     /// # Safety
@@ -115,7 +135,7 @@ impl NewIocb {
     /// The caller of the request must get the [`Answer`] that the returned value becomes. An answer
     /// does not say whose it is, so no code may have two requests to answer at a time.
     #[inline]
-    pub unsafe fn from_raw(ptr: *mut bindings::kiocb, ops: DioOps) -> Self {
+    pub unsafe fn from_raw(ptr: *mut bindings::kiocb, ops: O) -> Self {
         // INVARIANT: Required of the caller.
         Self {
             // SAFETY: The kiocb is valid; nothing is asked of private data of type `()`.
@@ -131,10 +151,9 @@ impl NewIocb {
     }
 
     /// As [`NewIocb::answer`], with an error.
-    #[cold]
+    #[inline]
     pub fn refuse(self, error: Error) -> Answer {
-        // CAST: An errno fits.
-        self.answer(error.to_errno() as isize)
+        refused(self.iocb, error)
     }
 
     /// Counts the request in `i_dio_count` (`inode_dio_begin()`): a truncation, which has the inode
@@ -144,7 +163,7 @@ impl NewIocb {
     /// The caller of the request holds the inode lock at least shared. The file system is told when
     /// the bios have ended, if it has an `->end_io`.
     #[inline]
-    pub fn begin_dio(self) -> BusyIocb<DioOps> {
+    pub fn begin_dio(self) -> BusyIocb<O> {
         // SAFETY: The inode is valid.
         unsafe { bindings::inode_dio_begin(self.inode().as_raw()) };
         // INVARIANT: Counted just now.
@@ -167,7 +186,8 @@ pub struct Told(());
 ///
 /// One count of `i_dio_count` of the file's inode belongs to this value. The callbacks of `O`, if
 /// it has any, are those of the request and were not told of its end, or have failed to hear of it
-/// together with others. If it is [`Callbacks::SIMPLE`], the file is not encrypted.
+/// together with others. If they are [`Callbacks`], no bio of the request is in flight; if they are
+/// [`Callbacks::SIMPLE`], the file is not encrypted.
 #[must_use = "a dropped request is never completed"]
 pub struct BusyIocb<O> {
     iocb: Iocb,
@@ -296,13 +316,6 @@ impl<O> BusyIocb<O> {
         }
     }
 
-    /// Ends a request without bios with an error, and gives the count back. Tells no file system.
-    #[cold]
-    pub fn refuse(self, error: Error) -> Answer {
-        // CAST: An errno fits.
-        self.untold().end_dio().answer(error.to_errno() as isize)
-    }
-
     /// Makes the poller find no bio any more (`private`), which is to be freed only afterwards.
     ///
     /// A poller that has read the pointer before holds the RCU read lock, and the memory stays a
@@ -332,6 +345,27 @@ impl<O> BusyIocb<O> {
     }
 }
 
+impl<O: Callbacks> BusyIocb<O> {
+    /// Ends a request that has no bios with an error, and gives the count back. Tells no file
+    /// system.
+    #[cold]
+    pub fn refuse(self, error: Error) -> Answer {
+        // CAST: An errno fits.
+        self.untold().end_dio().answer(error.to_errno() as isize)
+    }
+
+    /// Goes on as a request that may have any bios.
+    #[inline]
+    pub fn into_dio(self) -> BusyIocb<DioOps> {
+        // INVARIANT: The count goes over to the new value.
+        BusyIocb {
+            iocb: self.iocb,
+            ops: self.ops.into_dio(),
+            armed: self.armed,
+        }
+    }
+}
+
 impl BusyIocb<()> {
     /// Takes the kiocb of a simple read from its caller, who has called `inode_dio_begin()`.
     ///
@@ -347,17 +381,6 @@ impl BusyIocb<()> {
             iocb: unsafe { Kiocb::from_raw(ptr) },
             ops: (),
             armed: Armed::new(),
-        }
-    }
-
-    /// Goes on as a request whose file system has no callbacks.
-    #[inline]
-    pub fn without_callbacks(self) -> BusyIocb<DioOps> {
-        // INVARIANT: The count goes over to the new value.
-        BusyIocb {
-            iocb: self.iocb,
-            ops: DioOps::none(),
-            armed: self.armed,
         }
     }
 }
@@ -449,6 +472,14 @@ impl DoneIocb {
 pub struct Answer {
     result: isize,
     armed: Armed,
+}
+
+/// The answer of a request that was not begun.
+// With the kiocb, so that the compiler makes one call for all errors.
+#[cold]
+fn refused(_iocb: Iocb, error: Error) -> Answer {
+    // CAST: An errno fits.
+    Answer::new(error.to_errno() as isize)
 }
 
 /// The return value that promises a call of `ki_complete()`.

@@ -8,7 +8,7 @@
 //! * [`MapOps`] answers where a range of a file lives. It is needed for the walk over the mappings
 //!   only, so it is borrowed for the call.
 //! * [`DioOps`] is called for the bios and at the end of the request, and so beyond the call if the
-//!   request is asynchronous.
+//!   request is asynchronous. [`EndIo`] stands for one of which only the end matters.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 
@@ -157,16 +157,18 @@ impl DioOps {
         self.get().and_then(|ops| ops.submit_io)
     }
 
-    /// Whether the file system has a say in how the bios of a request are made or submitted, for
-    /// which its caller has passed `flags`.
+    /// The callbacks of a request for which `flags` were passed, unless the file system takes part
+    /// in how its bios are made or submitted.
     ///
-    /// It has none if a worker of it ends the bios of a bounced read only because the data is
+    /// It takes no part if a worker of it ends the bios of a bounced read only because the data is
     /// copied then (`IOMAP_DIO_INLINE_UNBOUNCE`): a copy that may be made in any context needs
     /// none.
     #[inline]
-    pub fn takes_part(&self, flags: CallerFlags) -> bool {
-        (self.bio_set().is_some() || self.submit_io().is_some())
-            && !(flags.has(CallerFlags::BOUNCE) && self.has(bindings::IOMAP_DIO_INLINE_UNBOUNCE))
+    pub fn only_end_io(self, flags: CallerFlags) -> Option<EndIo> {
+        let takes_part = (self.bio_set().is_some() || self.submit_io().is_some())
+            && !(flags.has(CallerFlags::BOUNCE) && self.has(bindings::IOMAP_DIO_INLINE_UNBOUNCE));
+        // INVARIANT: Checked just now.
+        (!takes_part).then_some(EndIo(self))
     }
 
     /// Calls the callback that is told that all bios have ended, and returns what it says: zero or
@@ -193,3 +195,12 @@ impl DioOps {
         }
     }
 }
+
+/// The callbacks of a request of which no bio is made yet, and of which the file system wants to
+/// know no more than the end (`->end_io`).
+///
+/// # Invariants
+///
+/// The file system takes no part in how the bios of the request are made or submitted
+/// ([`DioOps::only_end_io`]).
+pub struct EndIo(pub(super) DioOps);

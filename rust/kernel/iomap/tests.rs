@@ -122,7 +122,7 @@ struct File {
 unsafe extern "C" fn completed(_iocb: *mut bindings::kiocb, _ret: c_long) {}
 
 /// The kiocb of a request, which [`over`] ends.
-fn iocb(ops: DioOps) -> Result<BusyIocb<DioOps>> {
+fn iocb<O>(ops: O) -> Result<BusyIocb<O>> {
     let file = File {
         iocb: Opaque::zeroed(),
         file: Opaque::zeroed(),
@@ -756,14 +756,15 @@ mod cases {
                 return Err(EINVAL);
             };
             let whole = extent.whole(false)?;
-            let stranger = super::iocb(DioOps::none())?;
+            let none = DioOps::none().only_end_io(CallerFlags::empty());
+            let stranger = super::iocb(none.ok_or(EINVAL)?)?;
             let flags = OpFlags::SYNC;
             let filled = BIOS.fill::<_, false>(stranger, &whole, &mut block, flags, ctx());
             let Err((stranger, error)) = filled else {
                 return Err(EINVAL);
             };
             assert_eq!(error, EINVAL);
-            end(stranger);
+            end(stranger.into_dio());
             assert_eq!(iter.advance(4096), Ok(()));
             let Mapping::Unknown = iter.mapping() else {
                 return Err(EINVAL);

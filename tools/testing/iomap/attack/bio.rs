@@ -14,10 +14,14 @@ use kernel::{
         iter::{
             Iter,
             Mapping,
-            Span, //
+            Span,
+            Whole, //
         },
         kiocb::BusyIocb,
-        ops::DioOps,
+        ops::{
+            DioOps,
+            EndIo, //
+        },
         request::Submitter,
         worker::Operations, //
     },
@@ -50,7 +54,7 @@ pub mod filled {
 }
 
 /// Other code cannot exchange the bios of two requests.
-pub fn exchange<T: Operations>(a: &mut Unsubmitted<T, DioOps>, b: &mut Unsubmitted<T, DioOps>) {
+pub fn exchange<T: Operations>(a: &mut Unsubmitted<T, EndIo>, b: &mut Unsubmitted<T, EndIo>) {
     core::mem::swap(&mut a.bio, &mut b.bio); //~ E0616 bio
 }
 
@@ -97,7 +101,7 @@ pub fn made(span: &mut Span<'_>) {
 /// All of the range is more than what a mapping covers of it.
 pub fn all<T: Operations>(
     set: &'static BioSet<T>,
-    iocb: BusyIocb<DioOps>,
+    iocb: BusyIocb<EndIo>,
     span: &Span<'_>,
     memory: &mut IovIter<'_>,
     ctx: MaySleep,
@@ -106,10 +110,22 @@ pub fn all<T: Operations>(
     let _ = set.fill::<_, false>(iocb, span, memory, flags, ctx); //~ E0308 mismatched
 }
 
+/// A file system that takes part in how bios are made or submitted gets no other ones.
+pub fn aside<T: Operations>(
+    set: &'static BioSet<T>,
+    iocb: BusyIocb<DioOps>,
+    span: &Whole<'_>,
+    memory: &mut IovIter<'_>,
+    ctx: MaySleep,
+) {
+    let flags = OpFlags::SYNC;
+    let _ = set.fill::<_, false>(iocb, span, memory, flags, ctx); //~ E0277 Callbacks
+}
+
 /// A bio is submitted before its mapping is over.
 pub fn late<T: Operations>(
     set: &'static BioSet<T>,
-    iocb: BusyIocb<DioOps>,
+    iocb: BusyIocb<EndIo>,
     (iter, memory): (&mut Iter<'_>, &mut IovIter<'_>),
     dio: T,
     ctx: MaySleep,
@@ -124,7 +140,7 @@ pub fn late<T: Operations>(
 }
 
 /// Other code cannot choose the sector.
-pub fn sector<T: Operations>(bio: &mut Unsubmitted<T, DioOps>) {
+pub fn sector<T: Operations>(bio: &mut Unsubmitted<T, EndIo>) {
     bio.set_sector(0); //~ E0599 set_sector
 }
 

@@ -17,7 +17,7 @@ use kernel::{
             BusyIocb,
             DoneIocb, //
         },
-        ops::DioOps,
+        ops::EndIo,
         request::{
             Cache,
             Submitter,
@@ -48,7 +48,7 @@ pub fn build<T: Operations>(request: &mut Submitter<'_, T>, span: Span<'_>) {
 }
 
 /// Submission may wait for the device.
-pub fn submit<T: Operations>(bio: Unsubmitted<T, DioOps>, dio: T) {
+pub fn submit<T: Operations>(bio: Unsubmitted<T, EndIo>, dio: T) {
     let _flight = bio.start(dio); //~ E0061 argument
 }
 

@@ -14,7 +14,10 @@ use kernel::{
             DoneIocb,
             Told, //
         },
-        ops::DioOps,
+        ops::{
+            DioOps,
+            EndIo, //
+        },
         request::{
             Prepared,
             Submitter,
@@ -43,7 +46,12 @@ pub fn again(told: BusyIocb<Told>) -> Answer {
 
 /// Nor is it the kiocb of another request.
 pub fn again_without_callbacks(told: BusyIocb<Told>) {
-    let _iocb = told.without_callbacks(); //~ E0599 without_callbacks
+    let _iocb = told.into_dio(); //~ E0599 into_dio
+}
+
+/// A request that may have bios is not refused, which would not tell the file system.
+pub fn refused(iocb: BusyIocb<DioOps>) {
+    let _answer = iocb.refuse(kernel::error::code::EIO); //~ E0599 refuse
 }
 
 /// Other code cannot call the callbacks directly.
@@ -52,13 +60,13 @@ pub fn aside(ops: &DioOps) {
 }
 
 /// `inode_dio_end()` cannot come before `->end_io`.
-pub fn untold(iocb: BusyIocb<DioOps>) -> Answer {
+pub fn untold(iocb: BusyIocb<EndIo>) -> Answer {
     let _done = iocb.end_dio(); //~ E0599 end_dio
     iocb.refuse(kernel::error::code::EIO)
 }
 
 /// A flush cannot come before `->end_io`, which sets the size of the file.
-pub fn flushed_early(iocb: BusyIocb<DioOps>, ctx: MaySleep) -> Answer {
+pub fn flushed_early(iocb: BusyIocb<EndIo>, ctx: MaySleep) -> Answer {
     let _flushed = iocb.sync_written(1, ctx); //~ E0599 sync_written
     iocb.refuse(kernel::error::code::EIO)
 }
