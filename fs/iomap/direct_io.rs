@@ -198,7 +198,11 @@ pub unsafe extern "C" fn iomap_dio_rw(
         // With `PARTIAL` the memory is often not resident, so that a single bio would be short.
         if !flags.has(CallerFlags::PARTIAL) {
             if let Some(dops) = DioOps::from_raw(dops).only_end_io(flags) {
-                return rw(iocb, iter, ops, dops, dio_flags, private, done_before);
+                return if flags.has(CallerFlags::BOUNCE) {
+                    rw::<true>(iocb, iter, ops, dops, dio_flags, private, done_before)
+                } else {
+                    rw::<false>(iocb, iter, ops, dops, dio_flags, private, done_before)
+                };
             }
         }
         let dio = __iomap_dio_rw(iocb, iter, ops, dops, dio_flags, private, done_before);
@@ -210,13 +214,13 @@ pub unsafe extern "C" fn iomap_dio_rw(
     }
 }
 
-/// [`submit::rw`], so that a counted request does not set up its stack frame.
+/// [`submit::rw`], so that no request sets up the stack frame of another kind.
 ///
 /// # Safety
 ///
 /// As for [`iomap_dio_rw`].
 #[inline(never)]
-unsafe fn rw(
+unsafe fn rw<const BOUNCED: bool>(
     iocb: *mut bindings::kiocb,
     iter: *mut bindings::iov_iter,
     ops: *const bindings::iomap_ops,
@@ -227,7 +231,7 @@ unsafe fn rw(
 ) -> isize {
     // SAFETY: Required of the caller.
     let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
-    submit::rw(call).into_raw()
+    submit::rw::<BOUNCED>(call).into_raw()
 }
 
 /// As [`iomap_dio_rw`], but leaves a request that is not in flight to the caller.

@@ -208,18 +208,13 @@ fn begin<O, R, M>(
 
 /// Submits a request, and completes it if it is not in flight (`iomap_dio_rw()`).
 #[inline(always)]
-pub(crate) fn rw(call: Call<'_, EndIo>) -> Answer {
+pub(crate) fn rw<const BOUNCED: bool>(call: Call<'_, EndIo>) -> Answer {
     let ctx = call.ctx;
     let answer = begin(
         call,
         |_| Ok(()),
         |iocb, dio, work, iter, memory, ()| {
-            if dio.flags.has(CallerFlags::BOUNCE) {
-                // A copy, so that the description of others stays in registers.
-                let kind = Kind::new(true, work);
-                return submit_bounced(iocb, Dio { kind, ..dio }, iter, memory, ctx);
-            }
-            decide_and_submit::<false>(iocb, dio, work, iter, memory, ctx)
+            decide_and_submit::<BOUNCED>(iocb, dio, work, iter, memory, ctx)
         },
     );
     match answer {
@@ -309,20 +304,6 @@ fn answer_failed<'m>(
         }
     }
     answer
-}
-
-/// As [`decide_and_submit`], through bounce buffers.
-#[cold]
-#[inline(never)]
-fn submit_bounced(
-    iocb: BusyIocb<EndIo>,
-    dio: Dio,
-    iter: &mut Iter<'_>,
-    memory: IovIter<'_>,
-    ctx: MaySleep,
-) -> Answer {
-    let work = dio.work();
-    decide_and_submit::<true>(iocb, dio, work, iter, memory, ctx)
 }
 
 /// Completes a request without bios: there is no first mapping, or no memory without waiting.
