@@ -349,7 +349,7 @@ unsafe fn end<T: Operations>(
         if bio_ref.shared.polled.load(Relaxed) {
             (*bio_ref.shared.head.get())
                 .left
-                .0
+                .iocb
                 .clear_this_polled_bio(bio);
         }
         if bio_ref.shared.bounced {

@@ -94,7 +94,10 @@ use core::{
 };
 
 /// What is in front of the bio of a request that was given away, in place of [`Left`].
-type Given<T> = (BusyIocb<()>, <T as Operations>::SimpleRead);
+struct Given<T: Operations> {
+    iocb: BusyIocb<()>,
+    read: T::SimpleRead,
+}
 
 /// A bio set with room for a request in front of each bio (`struct bio_set`).
 pub struct BioSet<T: Operations> {
@@ -371,9 +374,10 @@ impl<T: Operations> Unsubmitted<'_, T, ()> {
         let pad = FrontPad::<T>::of(self.bio.as_raw());
         // SAFETY: There is room in front of the bio, and all that `end_given` looks at is written.
         unsafe {
-            (&raw mut (*pad).head.left)
-                .cast::<Given<T>>()
-                .write((self.iocb, read));
+            (&raw mut (*pad).head.left).cast::<Given<T>>().write(Given {
+                iocb: self.iocb,
+                read,
+            });
             Self::send(self.bio, end_given::<T>, ctx);
         }
         Err(Answer::queued())
@@ -411,9 +415,12 @@ impl<T: Operations, const BOUNCED: bool> Unsubmitted<'_, T, EndIo, BOUNCED> {
         // SAFETY: There is room in front of the bio, and all that its end looks at is written now.
         unsafe {
             (&raw mut (*pad).handshake).write(Handshake::new());
-            (&raw mut (*pad).head.left).write((self.iocb.into_dio(), dio));
+            (&raw mut (*pad).head.left).write(Left {
+                iocb: self.iocb.into_dio(),
+                dio,
+            });
             // Only now, so that the description does not have to outlive a call.
-            if (*pad).head.left.0.flags().has(IocbFlags::NOWAIT) {
+            if (*pad).head.left.iocb.flags().has(IocbFlags::NOWAIT) {
                 bio::set_nowait(bio);
             }
             let end_io = if BOUNCED {
@@ -452,7 +459,7 @@ impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
         let pad = FrontPad::<T>::of(self.bio);
         // SAFETY: By the invariants the request is there, and not over. The end of the bio changes
         // no more than the handshake of these, which is atomic.
-        unsafe { (&(*pad).head.left.0, &(*pad).handshake) }
+        unsafe { (&(*pad).head.left.iocb, &(*pad).handshake) }
     }
 
     /// The kiocb of the request.
@@ -541,14 +548,14 @@ unsafe extern "C" fn end_given<T: Operations>(bio: *mut bindings::bio) {
     // SAFETY: The bio has ended and is given back. What is in front of it was written before it was
     // submitted, and is read once. If it has failed, in place of that is all of a request then.
     let failed = unsafe {
-        let left = (&raw const (*pad).head.left).cast::<Given<T>>().read();
+        let Given { iocb, read } = (&raw const (*pad).head.left).cast::<Given<T>>().read();
         if (*bio).bi_status == 0 {
-            left.0.clear_polled_bio();
+            iocb.clear_polled_bio();
             bio::put_with_pages(bio, (*pad).head.should_dirty);
-            return T::done_simple_read(left.1, left.0);
+            return T::done_simple_read(read, iocb);
         }
-        let left = (left.0.into_dio(), left.1.into());
-        (&raw mut (*pad).head.left).write(left);
+        let (iocb, dio) = (iocb.into_dio(), read.into());
+        (&raw mut (*pad).head.left).write(Left { iocb, dio });
         Unique::<T>::in_front_of(bio, Home::FrontPadWithPages)
     };
     stats::count(Stat::PuntError);

@@ -222,12 +222,17 @@ pub(super) struct Head<T> {
     pub(super) home: MaybeUninit<Home>,
     /// The caller's pages have to be marked as dirty.
     pub(super) should_dirty: bool,
-    /// The kiocb, and the description.
+    /// What submission leaves to the completion.
     pub(super) left: Left<T>,
 }
 
 /// What submission leaves to the completion.
-pub(super) type Left<T> = (BusyIocb<DioOps>, T);
+pub(super) struct Left<T> {
+    /// The kiocb.
+    pub(super) iocb: BusyIocb<DioOps>,
+    /// The description.
+    pub(super) dio: T,
+}
 
 /// Where the memory of a request is.
 #[derive(Clone, Copy)]
@@ -382,7 +387,7 @@ impl<'d, T> Submitter<'d, T> {
         unsafe {
             let head = raw.cast::<Head<T>>();
             (&raw mut (*head).should_dirty).write(memory.should_dirty());
-            (&raw mut (*head).left).write((iocb, dio));
+            (&raw mut (*head).left).write(Left { iocb, dio });
             (&raw mut (*raw).bounced).write(bounced);
         }
         // INVARIANT: No bio has a reference, and all is initialised.
@@ -421,20 +426,20 @@ impl<'d, T> Submitter<'d, T> {
     /// The kiocb of the request.
     #[inline]
     pub fn iocb(&self) -> &BusyIocb<DioOps> {
-        &self.left().0
+        &self.left().iocb
     }
 
     /// The description of the request.
     #[inline]
     pub fn dio(&self) -> &T {
-        &self.left().1
+        &self.left().dio
     }
 
     /// As [`Submitter::dio`], to be changed.
     #[inline]
     pub fn dio_mut(&mut self) -> &mut T {
         // SAFETY: As above.
-        unsafe { &mut (*self.shared.head.get()).left.1 }
+        unsafe { &mut (*self.shared.head.get()).left.dio }
     }
 
     /// Makes the reference of a bio that is about to be submitted. Fails with `EOVERFLOW` if there
@@ -494,7 +499,7 @@ impl<'d, T> Submitter<'d, T> {
         let (shared, is_ours) = self.hand_over(Some(task));
         if !is_ours {
             // SAFETY: The last bio leaves the request to us, so its kiocb is valid.
-            let iocb = unsafe { &(*shared.head.get()).left.0 };
+            let iocb = unsafe { &(*shared.head.get()).left.iocb };
             let polled = shared.polled.load(Relaxed).then_some(iocb);
             sleep(&shared.protocol, polled, ctx);
         }
@@ -764,13 +769,13 @@ impl<T> Unique<T> {
     /// The kiocb.
     #[inline]
     pub fn iocb(&self) -> &BusyIocb<DioOps> {
-        &self.head().left.0
+        &self.head().left.iocb
     }
 
     /// The description.
     #[inline]
     pub fn dio(&self) -> &T {
-        &self.head().left.1
+        &self.head().left.dio
     }
 
     /// Whether the caller's pages have to be marked as dirty.
@@ -782,7 +787,7 @@ impl<T> Unique<T> {
     /// The kiocb, and the description, which alone may be exchanged.
     #[inline(always)]
     pub fn parts(&mut self) -> (&BusyIocb<DioOps>, &mut T) {
-        let (iocb, dio) = &mut self.head_mut().left;
+        let Left { iocb, dio } = &mut self.head_mut().left;
         (iocb, dio)
     }
 
@@ -797,7 +802,7 @@ impl<T> Unique<T> {
             if let Home::FrontPadWithPages | Home::FrontPadBounced = this.home {
                 give_back(this.head, this.home);
             }
-            ptr::read(&raw const (*this.head).left.0)
+            ptr::read(&raw const (*this.head).left.iocb)
         };
         // INVARIANT: The kiocb was taken just now.
         (iocb, Over(this))

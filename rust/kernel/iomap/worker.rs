@@ -181,7 +181,7 @@ impl<T: Operations> Batch<T> {
         unsafe {
             for _ in 0..Self::MOST {
                 let other = *link;
-                if other.is_null() || (*other).left.0.ki_pos() >= pos {
+                if other.is_null() || (*other).left.iocb.ki_pos() >= pos {
                     break;
                 }
                 link = (&raw mut (*other).next).cast();
@@ -248,9 +248,9 @@ impl<T: Operations> Batch<T> {
         stats::add(Stat::MergedWrites, others.wrapping_add(1));
         // SAFETY: The file system was told of all of them just now.
         unsafe {
-            first.head_mut().left.0.assume_told();
+            first.head_mut().left.iocb.assume_told();
             for mut other in self.iter().take(others) {
-                other.head_mut().left.0.assume_told();
+                other.head_mut().left.iocb.assume_told();
             }
         }
     }
@@ -419,7 +419,7 @@ impl<T: Operations> Punted<T> {
     /// Queues it on the queue of the super block, or on the system's queue if there is none.
     fn enqueue(self) {
         // SAFETY: By the invariants the request is there, and keeps the file open.
-        let inode = unsafe { (*self.head).left.0.inode() };
+        let inode = unsafe { (*self.head).left.iocb.inode() };
         let queue = inode.dio_done_wq().unwrap_or(workqueue::system());
         queue.enqueue(self);
     }
@@ -474,7 +474,7 @@ unsafe extern "C" fn complete_list<T: Operations>(work: *mut bindings::work_stru
     let (mut batch, inode, ctx) = unsafe {
         let head = crate::container_of!(Opaque::cast_from(work), Head<T>, work);
         let left = &(*head).left;
-        let inode = left.0.inode();
+        let inode = left.iocb.inode();
         let list: *const Llist = inode.dio_done_list().cast();
         // INVARIANT: They are ours from now on.
         let batch = Batch::<T>::new((*list).del_all().cast(), head);
