@@ -142,7 +142,7 @@ macro_rules! field {
         let place: &Place = $place;
         // SAFETY: By the invariants the iterator is valid, and nobody changes it while it is
         // borrowed: C does so only in calls of functions of `Iter` that take `&mut self`.
-        unsafe { (&raw const (*place.as_raw()).$($field).+).read() }
+        unsafe { (*place.as_raw()).$($field).+ }
     }};
 }
 

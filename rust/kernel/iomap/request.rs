@@ -494,6 +494,8 @@ impl<'d, T> Submitter<'d, T> {
     ///
     /// A polled bio ends only if somebody polls for it. The caller of the request cannot while this
     /// task waits, so this does.
+    // Not inline, for the requests that nobody waits for.
+    #[inline(never)]
     pub fn wait(self, ctx: MaySleep) -> Unique<T> {
         let task = || crate::task::Task::current_raw().cast::<c_void>();
         let (shared, is_ours) = self.hand_over(Some(task));
