@@ -60,15 +60,14 @@ pub fn aside(ops: &DioOps) {
 }
 
 /// `inode_dio_end()` cannot come before `->end_io`.
-pub fn untold(iocb: BusyIocb<EndIo>) -> Answer {
+pub fn untold(iocb: BusyIocb<DioOps>, request: BusyIocb<EndIo>) {
     let _done = iocb.end_dio(); //~ E0599 end_dio
-    iocb.refuse(kernel::error::code::EIO)
+    let _done = request.end_dio(); //~ E0599 end_dio
 }
 
 /// A flush cannot come before `->end_io`, which sets the size of the file.
-pub fn flushed_early(iocb: BusyIocb<EndIo>, ctx: MaySleep) -> Answer {
+pub fn flushed_early(iocb: BusyIocb<DioOps>, ctx: MaySleep) {
     let _flushed = iocb.sync_written(1, ctx); //~ E0599 sync_written
-    iocb.refuse(kernel::error::code::EIO)
 }
 
 // L2: a kiocb is completed once, or its result is returned, and it is not used afterwards.
