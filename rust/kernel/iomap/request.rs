@@ -523,6 +523,7 @@ impl<'d, T> Submitter<'d, T> {
 
 /// Sleeps until the request has been handed back, or polls for its bios if they are those of the
 /// kiocb `polled`.
+#[doc(alias = "blk_io_schedule")]
 fn sleep(protocol: &Protocol, polled: Option<&BusyIocb<DioOps>>, ctx: MaySleep) {
     let is_done = || protocol.is_handed_back();
     match polled {
@@ -532,7 +533,7 @@ fn sleep(protocol: &Protocol, polled: Option<&BusyIocb<DioOps>>, ctx: MaySleep) 
 }
 
 /// Polls for the bio of a request until `is_done`.
-#[doc(alias("iocb_bio_iopoll", "blk_io_schedule"))]
+#[doc(alias = "iocb_bio_iopoll")]
 #[cold]
 pub(super) fn poll_until(iocb: &BusyIocb<DioOps>, is_done: impl Fn() -> bool, _ctx: MaySleep) {
     while !is_done() {
