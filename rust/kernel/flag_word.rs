@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Words of flags that C and Rust pass to each other.
+//! Words of flags, most of which C and Rust pass to each other.
 
 /// Declares a transparent word of flags whose constants may be zero when a feature is off.
 ///
 /// `impl_flags!` needs distinct non-zero values for an `enum`, and `IOMAP_F_INTEGRITY` is zero
 /// without `CONFIG_BLK_DEV_INTEGRITY`.
+#[macro_export]
 macro_rules! flag_word {
     (
         $(#[$attr:meta])*
-        pub struct $name:ident($ty:ty) {
+        $vis:vis struct $name:ident($ty:ty) {
             $( $(#[$flag_attr:meta])* $flag:ident = $value:expr, )*
         }
     ) => {
         $(#[$attr])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(transparent)]
-        pub struct $name($ty);
+        $vis struct $name($ty);
 
         impl $name {
             $( $(#[$flag_attr])* pub const $flag: Self = Self($value as $ty); )*
@@ -31,6 +32,12 @@ macro_rules! flag_word {
             #[inline]
             pub const fn into_raw(self) -> $ty {
                 self.0
+            }
+
+            /// Whether no flag is set.
+            #[inline]
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
             }
 
             /// Whether any bit of `flags` is set. Always false for a flag whose feature is off.
@@ -63,5 +70,3 @@ macro_rules! flag_word {
         }
     };
 }
-
-pub(crate) use flag_word;

@@ -234,7 +234,7 @@ fn flush(mut writes: &mut [Option<Ended>], ctx: MaySleep) {
 fn end_io_of_a_write(request: &Unique<Dio>) -> Option<(isize, EndIoFlags)> {
     let dio = request.dio();
     let well = dio.is_write() && request.result().is_ok() && dio.size > 0;
-    (well && !dio.work().has(CompWork::EXTEND.with(CompWork::COW)))
+    (well && !dio.work().has(CompWork::EXTEND | CompWork::COW))
         .then(|| (dio.size, dio.end_io_flags(request.should_dirty(), false)))
 }
 
@@ -249,7 +249,7 @@ fn work_at_end(iocb: &BusyIocb<DioOps>, dio: &Dio, failed: bool) -> CompWork {
     } else if dio.is_write() && iocb.has_cached_pages(dio.size as usize) {
         CompWork::INVALIDATE
     } else {
-        CompWork::NONE
+        CompWork::empty()
     }
 }
 

@@ -33,75 +33,37 @@ pub(crate) fn clamp_read(pos: i64, size: isize, i_size: i64) -> isize {
     core::cmp::min(size as i64, i_size.wrapping_sub(pos)) as isize
 }
 
-/// What the completion of a request has to do in process context, a set (`IOMAP_DIO_COMP_WORK`).
-///
-/// Empty for most requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CompWork(u8);
+kernel::flag_word! {
+    /// What the completion of a request has to do in process context (`IOMAP_DIO_COMP_WORK`).
+    ///
+    /// Nothing for most requests.
+    pub(crate) struct CompWork(u8) {
+        /// Convert unwritten extents.
+        UNWRITTEN = 1 << 0,
+        /// Remap shared extents to the copy.
+        COW = 1 << 1,
+        /// Record new blocks.
+        NEW = 1 << 2,
+        /// Extend the file.
+        EXTEND = 1 << 3,
+        /// Make the data stable.
+        SYNC = 1 << 4,
+        /// Drop pages that were cached meanwhile.
+        INVALIDATE = 1 << 5,
+        /// Report an error.
+        ERROR = 1 << 6,
+        /// No work by itself: the write met an unwritten extent and was then refused, and the file
+        /// system is told of the extent.
+        SAW_UNWRITTEN = 1 << 7,
+    }
+}
 
 impl CompWork {
-    /// Nothing.
-    pub(crate) const NONE: Self = Self(0);
-    /// Convert unwritten extents.
-    pub(crate) const UNWRITTEN: Self = Self(1 << 0);
-    /// Remap shared extents to the copy.
-    pub(crate) const COW: Self = Self(1 << 1);
-    /// Record new blocks.
-    pub(crate) const NEW: Self = Self(1 << 2);
-    /// Extend the file.
-    pub(crate) const EXTEND: Self = Self(1 << 3);
-    /// Make the data stable.
-    pub(crate) const SYNC: Self = Self(1 << 4);
-    /// Drop pages that were cached meanwhile.
-    pub(crate) const INVALIDATE: Self = Self(1 << 5);
-    /// Report an error.
-    pub(crate) const ERROR: Self = Self(1 << 6);
-    /// No work by itself: the write met an unwritten extent and was then refused, and the file
-    /// system is told of the extent.
-    pub(crate) const SAW_UNWRITTEN: Self = Self(1 << 7);
-
-    /// Whether the set is empty.
-    #[inline]
-    pub(crate) const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Whether the sets have anything in common.
-    #[inline]
-    pub(crate) const fn has(self, any: Self) -> bool {
-        self.0 & any.0 != 0
-    }
-
-    /// The union of both sets.
-    #[inline]
-    #[must_use]
-    pub(crate) const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// The union of both sets if `on`, otherwise this set.
-    #[inline]
-    #[must_use]
-    pub(crate) const fn with_if(self, on: bool, other: Self) -> Self {
-        if on {
-            self.with(other)
-        } else {
-            self
-        }
-    }
-
-    /// This set without what is in the other.
-    #[inline]
-    #[must_use]
-    pub(crate) const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
     /// Whether the rest of the first and of the last block has to be zeroed: they may have old data
     /// of the device.
     #[inline]
-    pub(crate) const fn zeroes_around(self) -> bool {
-        self.has(Self::UNWRITTEN.with(Self::NEW))
+    pub(crate) fn zeroes_around(self) -> bool {
+        self.has(Self::UNWRITTEN | Self::NEW)
     }
 }
 

@@ -148,7 +148,7 @@ impl Dio {
     #[inline]
     pub(crate) fn work(&self) -> CompWork {
         match self.kind {
-            Kind::SimpleRead | Kind::Direct => CompWork::NONE,
+            Kind::SimpleRead | Kind::Direct => CompWork::empty(),
             Kind::Deferred(work) | Kind::Bounce(work) => work,
         }
     }
@@ -164,14 +164,14 @@ impl Dio {
         let special = MapFlags::NEW | MapFlags::SHARED | MapFlags::ATOMIC_BIO;
         let through = match self.direction {
             Direction::Write { through } if unwritten || through || flags.has(special) => through,
-            Direction::Read | Direction::Write { .. } => return Ok((ordinary, CompWork::NONE)),
+            Direction::Read | Direction::Write { .. } => return Ok((ordinary, CompWork::empty())),
         };
         let untorn = if flags.has(MapFlags::ATOMIC_BIO) {
             span.untorn()?
         } else {
             OpFlags::empty()
         };
-        let work = CompWork::NONE
+        let work = CompWork::empty()
             .with_if(unwritten, CompWork::UNWRITTEN)
             .with_if(flags.has(MapFlags::SHARED), CompWork::COW)
             .with_if(flags.has(MapFlags::NEW), CompWork::NEW);
@@ -200,7 +200,7 @@ impl Dio {
         match &mut self.kind {
             Kind::SimpleRead => {}
             Kind::Direct => self.kind = Kind::new(false, more),
-            Kind::Deferred(work) | Kind::Bounce(work) => *work = work.with(more),
+            Kind::Deferred(work) | Kind::Bounce(work) => *work = *work | more,
         }
     }
 
@@ -230,7 +230,7 @@ impl Dio {
         if work.is_empty() {
             return flags;
         }
-        let unwritten = CompWork::UNWRITTEN.with(CompWork::SAW_UNWRITTEN);
+        let unwritten = CompWork::UNWRITTEN | CompWork::SAW_UNWRITTEN;
         flags
             .with_if(work.has(unwritten), EndIoFlags::UNWRITTEN)
             .with_if(work.has(CompWork::COW), EndIoFlags::COW)

@@ -121,7 +121,7 @@ pub(super) fn start<'m, const BOUNCED: bool>(
             return Err((iocb, again));
         }
     };
-    let work = work.with(more);
+    let work = work | more;
     let polled = bio.iocb().flags().has(IocbFlags::HIPRI);
     if polled {
         if !work.without(CompWork::SYNC).is_empty() {

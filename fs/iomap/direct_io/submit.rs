@@ -120,7 +120,7 @@ fn admit(dio: &mut Dio, work: &mut CompWork, iocb: &Iocb, len: usize, ctx: MaySl
         if iocb.is_dsync() {
             // Only data can be written through: with O_SYNC the metadata have to be stable as well.
             if flags.has(IocbFlags::SYNC) {
-                *work = work.with(CompWork::SYNC);
+                *work = *work | CompWork::SYNC;
             } else {
                 dio.direction = Direction::Write { through: true };
             }
@@ -192,7 +192,7 @@ fn begin<O, R, M>(
         return Err(iocb.answer(0));
     }
     // Not yet in the description, which then stays in registers until its only bio is submitted.
-    let mut work = CompWork::NONE;
+    let mut work = CompWork::empty();
     if let Err(error) = admit(&mut dio, &mut work, &iocb, len, ctx) {
         if error == EAGAIN {
             stats::count(Stat::AgainCache);

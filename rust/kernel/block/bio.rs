@@ -36,7 +36,6 @@ use crate::{
     },
     bindings,
     error::to_result,
-    flag_word::flag_word,
     fs::inode::Inode,
     iov::IovIter,
     page::{
@@ -907,7 +906,7 @@ pub(crate) unsafe fn free_integrity(bio: *mut bindings::bio) {
     let _ = bio;
 }
 
-flag_word! {
+crate::flag_word! {
     /// Flags of a bio (`bi_opf`).
     ///
     /// The operation itself, a read or a write, is not among them: it follows from the memory that

@@ -28,8 +28,7 @@
 
 use crate::{
     bindings,
-    bits::bit_u32,
-    flag_word::flag_word, //
+    bits::bit_u32, //
 };
 
 /// Adds `from_raw()` to words that C passes to Rust. The other words only go to C.
@@ -50,7 +49,7 @@ from_raw! {
     pub MapFlags(u32);
 }
 
-flag_word! {
+crate::flag_word! {
     /// The flags that the caller of `iomap_dio_rw()` passes (`dio_flags`).
     ///
     /// The caller is the file system, which knows from its locks and its device what a request may
@@ -77,7 +76,7 @@ flag_word! {
     }
 }
 
-flag_word! {
+crate::flag_word! {
     /// The flags that the file system's `end_io` callback gets about the request.
     ///
     /// The upper bits are private to the direct I/O path, but `end_io` sees the whole word, so they
@@ -114,7 +113,7 @@ flag_word! {
     }
 }
 
-flag_word! {
+crate::flag_word! {
     /// The flags that the file system's `iomap_begin` callback gets about the operation.
     ///
     /// `IOMAP_WRITE` is not among them: [`Iter::over`] takes the direction from [`MapOps`].
@@ -137,7 +136,7 @@ flag_word! {
     }
 }
 
-flag_word! {
+crate::flag_word! {
     /// The flags that a file system sets on a mapping (`iomap.flags`).
     ///
     /// They hold for that mapping only: the next one of the same request may have others. Some say

@@ -9,7 +9,6 @@ use super::Kiocb;
 use crate::{
     bindings,
     error::to_result,
-    flag_word::flag_word,
     fs::inode::Inode,
     page::PAGE_SHIFT,
     prelude::*,
@@ -21,7 +20,7 @@ use crate::{
     types::ForeignOwnable, //
 };
 
-flag_word! {
+crate::flag_word! {
     /// Flags of a kiocb (`ki_flags`).
     ///
     /// The caller of the request sets them. Direct I/O changes only [`IocbFlags::HIPRI`], which it

@@ -9,8 +9,12 @@
 
 #![cfg(test)]
 
+extern crate self as kernel;
+
 #[path = "../../../../../fs/iomap/direct_io/decide.rs"]
 mod decide;
+#[path = "../../../../../rust/kernel/flag_word.rs"]
+mod flag_word;
 #[path = "../../../../../rust/kernel/iomap/handover.rs"]
 mod handover;
 

@@ -77,7 +77,7 @@ fn has(set: u32, part: usize) -> bool {
 
 fn work(set: u32) -> CompWork {
     let parts = (0..ALL.len()).filter(|&i| has(set, i));
-    parts.fold(CompWork::NONE, |work, i| work.with(ALL[i]))
+    parts.fold(CompWork::empty(), |work, i| work | ALL[i])
 }
 
 /// Blocks that a write goes to.
@@ -91,7 +91,7 @@ struct Target {
 
 impl Target {
     fn work(&self) -> CompWork {
-        CompWork::NONE
+        CompWork::empty()
             .with_if(self.unwritten, CompWork::UNWRITTEN)
             .with_if(self.shared, CompWork::COW)
             .with_if(self.new, CompWork::NEW)
@@ -148,8 +148,8 @@ proptest! {
     #[test]
     fn work_adds_up(a in some_work(), b in some_work(), on: bool) {
         let union = a | b;
-        prop_assert_eq!(work(a).with(work(b)), work(union));
-        prop_assert_eq!(work(b).with(work(a)), work(union));
+        prop_assert_eq!(work(a) | work(b), work(union));
+        prop_assert_eq!(work(b) | work(a), work(union));
         prop_assert_eq!(work(a).with_if(on, work(b)), work(if on { union } else { a }));
         prop_assert_eq!(work(a).is_empty(), a == 0);
         prop_assert_eq!(work(a) == work(b), a == b);
@@ -175,7 +175,7 @@ proptest! {
         let mut new = false;
 
         let mut through = write_through;
-        let mut all = CompWork::NONE.with_if(dsync && full_sync, CompWork::SYNC);
+        let mut all = CompWork::empty().with_if(dsync && full_sync, CompWork::SYNC);
         for (mapping, write_cache, has_fua) in mappings {
             let asked = Cell::new(0);
             let work = mapping.work();
@@ -183,7 +183,7 @@ proptest! {
                 asked.set(asked.get() + 1);
                 !write_cache || has_fua
             });
-            all = all.with(work).with_if(through && !fua, CompWork::SYNC);
+            all = (all | work).with_if(through && !fua, CompWork::SYNC);
             through = fua;
 
             let completion_work = mapping.unwritten || mapping.shared || mapping.new;
@@ -209,7 +209,7 @@ proptest! {
             prop_assert_eq!(all.without(CompWork::SYNC).is_empty(), !comp_work);
         }
         prop_assert_eq!(through, write_through);
-        let expected = CompWork::NONE
+        let expected = CompWork::empty()
             .with_if(unwritten, CompWork::UNWRITTEN)
             .with_if(cow, CompWork::COW)
             .with_if(new, CompWork::NEW)
