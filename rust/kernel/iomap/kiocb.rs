@@ -330,19 +330,6 @@ impl<O> BusyIocb<O> {
     pub(super) fn clear_this_polled_bio(&self, bio: *mut bindings::bio) {
         _ = self.private().cmpxchg(bio.cast(), ptr::null_mut(), Relaxed);
     }
-
-    /// Drops the pages of the `written` bytes at the position that were cached while the write was
-    /// under way (`kiocb_invalidate_post_direct_write()`).
-    ///
-    /// A failure does not fail the write; the mapping reports it to the next `fsync()`.
-    #[inline]
-    pub fn invalidate_written(&self, written: usize, _ctx: MaySleep) {
-        if !self.has_cached_pages(written) {
-            return;
-        }
-        // SAFETY: The kiocb is valid, and the context may sleep.
-        unsafe { bindings::kiocb_invalidate_post_direct_write(self.as_raw(), written) };
-    }
 }
 
 impl<O: Callbacks> BusyIocb<O> {
@@ -386,6 +373,19 @@ impl BusyIocb<()> {
 }
 
 impl BusyIocb<Told> {
+    /// Drops the pages of the `written` bytes at the position that were cached while the write was
+    /// under way (`kiocb_invalidate_post_direct_write()`).
+    ///
+    /// A failure does not fail the write; the mapping reports it to the next `fsync()`.
+    #[inline]
+    pub fn invalidate_written(&self, written: usize, _ctx: MaySleep) {
+        if !self.has_cached_pages(written) {
+            return;
+        }
+        // SAFETY: The kiocb is valid, and the context may sleep.
+        unsafe { bindings::kiocb_invalidate_post_direct_write(self.as_raw(), written) };
+    }
+
     /// Gives the count back (`inode_dio_end()`). Any context. A truncation may go on from now on,
     /// and the inode may go away unless something else keeps the file open.
     #[inline]

@@ -15,7 +15,8 @@ use kernel::{
         },
         kiocb::{
             BusyIocb,
-            DoneIocb, //
+            DoneIocb,
+            Told, //
         },
         ops::EndIo,
         request::{
@@ -63,7 +64,7 @@ pub fn proof<O>(iocb: &mut BusyIocb<O>) {
 }
 
 /// Dropping cached pages may wait for writeback.
-pub fn drop_pages<O>(iocb: &BusyIocb<O>) {
+pub fn drop_pages(iocb: &BusyIocb<Told>) {
     iocb.invalidate_written(1); //~ E0061 argument
 }
 

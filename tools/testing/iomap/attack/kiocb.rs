@@ -65,6 +65,12 @@ pub fn untold(iocb: BusyIocb<DioOps>, request: BusyIocb<EndIo>) {
     let _done = request.end_dio(); //~ E0599 end_dio
 }
 
+/// Cached pages cannot be dropped before `->end_io`, which makes the blocks valid.
+pub fn dropped_early(iocb: BusyIocb<DioOps>, request: BusyIocb<EndIo>, ctx: MaySleep) {
+    iocb.invalidate_written(1, ctx); //~ E0599 invalidate_written
+    request.invalidate_written(1, ctx); //~ E0599 invalidate_written
+}
+
 /// A flush cannot come before `->end_io`, which sets the size of the file.
 pub fn flushed_early(iocb: BusyIocb<DioOps>, ctx: MaySleep) {
     let _flushed = iocb.sync_written(1, ctx); //~ E0599 sync_written
