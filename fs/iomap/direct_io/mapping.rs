@@ -29,6 +29,18 @@ use kernel::{
     task::MaySleep, //
 };
 
+/// The error of a mapping that a file system must not give. Each place warns once.
+macro_rules! unexpected {
+    () => {{
+        #[cold]
+        fn warn() -> Result<usize> {
+            warn_once!();
+            Err(EIO)
+        }
+        warn()
+    }};
+}
+
 /// Builds and submits the bios for each mapping of the range. The file system may have been asked
 /// for the first one already.
 pub(super) fn walk(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep) -> Result {
@@ -76,15 +88,14 @@ fn one_mapping(bios: &mut Submitter<'_, Dio>, iter: &mut Iter<'_>, ctx: MaySleep
 fn without_bios(memory: &mut IovIter<'_>, iter: &mut Iter<'_>, ctx: MaySleep) -> Result<usize> {
     let copied = match iter.mapping() {
         Mapping::Hole if !iter.is_write() => memory.zero(iter.length(), ctx),
-        Mapping::Inline(inline) => inline.copy(memory, ctx).or_else(|_| unexpected())?,
+        Mapping::Inline(inline) => inline.copy(memory, ctx).or_else(|_| unexpected!())?,
         // A file system maps space for a write before it returns.
-        Mapping::Hole
-        | Mapping::Unwritten(_)
-        | Mapping::Delalloc
-        | Mapping::Mapped(_)
-        | Mapping::Unknown => {
+        Mapping::Hole | Mapping::Unwritten(_) | Mapping::Delalloc | Mapping::Mapped(_) => {
+            return unexpected!();
+        }
+        Mapping::Unknown => {
             iter.stop_if_empty();
-            return unexpected();
+            return unexpected!();
         }
     };
     if copied == 0 {
@@ -128,7 +139,7 @@ fn blocks(
     let mark = bios.memory().mark();
     let zero_around = work.zeroes_around();
     let Some(mut template) = Template::new(bios, span, flags, ctx) else {
-        return unexpected();
+        return unexpected!();
     };
     let result = build(&mut template, place, zero_around);
     let copied = template.submitted();
@@ -142,13 +153,6 @@ fn blocks(
         // An error after some progress is dropped: the attempt at the rest meets it again.
     }
     Ok(copied)
-}
-
-/// The error of a mapping that a file system must not give.
-#[cold]
-fn unexpected<T>() -> Result<T> {
-    warn_once!();
-    Err(EIO)
 }
 
 /// Submits bios until the mapping or the memory ends.
