@@ -22,7 +22,7 @@
 //! Process context is a work queue, or the worker that ends the last bio as a part of an ioend. If
 //! the submitter completes a request itself, because it waited or because all bios had ended by
 //! then, the request keeps its variant: the submitter is in process context already. A bounced read
-//! whose bio ends in an interrupt is completed there as well if the copy takes long.
+//! whose bio ends in an interrupt is completed in process context as well if the copy takes long.
 
 #![forbid(unsafe_code)]
 

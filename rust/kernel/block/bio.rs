@@ -79,8 +79,8 @@ pub(crate) fn op(write: bool) -> u32 {
 ///
 /// # Safety
 ///
-/// `bio` must have ended, be filled in place from memory of which `should_dirty` is true, and
-/// belong to the caller, who does not use the pages afterwards.
+/// `bio` must have ended, be filled in place from memory whose [`IovIter::should_dirty`] was
+/// `should_dirty`, and belong to the caller, who does not use the pages afterwards.
 #[doc(alias("bio_release_pages", "bio_check_pages_dirty"))]
 #[inline(always)]
 pub(crate) unsafe fn give_back_pages(bio: *mut bindings::bio, should_dirty: bool) {
@@ -496,8 +496,8 @@ fn order(size: usize) -> u32 {
 ///
 /// # Safety
 ///
-/// `bio` must be a read that has ended, have been filled by [`Bio::bounce_at_once`] from memory of
-/// which `should_dirty` is true, and belong to the caller. Once.
+/// `bio` must be a read that has ended, have been filled by [`Bio::bounce_at_once`] from memory
+/// whose [`IovIter::should_dirty`] was `should_dirty`, and belong to the caller. Once.
 #[doc(alias = "bio_iov_iter_unbounce")]
 #[inline(never)]
 pub(crate) unsafe fn unbounce(bio: *mut bindings::bio, should_dirty: bool) {

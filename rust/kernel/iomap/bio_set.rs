@@ -19,9 +19,9 @@
 //! C header: [`include/linux/bio.h`](srctree/include/linux/bio.h).
 //!
 //! Up to its submission an error leaves the caller everything it needs to serve the request in
-//! another way. Then [`Unsubmitted::submit`] is for a request that has nothing to do after that:
-//! the end of its bio needs no atomic operation. [`Unsubmitted::start`] leaves the submission a
-//! hold on the request.
+//! another way. [`Unsubmitted::submit`] is for a simple read, whose submission has nothing to do
+//! afterwards: the end of its bio needs no atomic operation. [`Unsubmitted::start`] leaves the
+//! submission a hold on the request.
 
 use super::{
     bio::done,
@@ -173,16 +173,15 @@ impl<T: Operations> BioSet<T> {
     /// `ENOTBLK`. If this succeeds, the memory of an asynchronous kiocb, or that of a bounced read,
     /// may stay where it was: whoever answers the request moves it on ([`IovIter::advance`]).
     ///
-    /// A request that must not block waits neither for memory nor for a device that can tell: then
-    /// its bio fails with `EAGAIN`.
+    /// Only a simple read that may block waits for memory for its bio. Where the device would wait,
+    /// the bio of a request that must not block fails with `EAGAIN`: [`Unsubmitted::start`] sees to
+    /// that, and of a simple read `flags` do.
     ///
-    /// Only a simple read that may block waits for memory for its bio.
-    ///
-    /// Fails with `ENOTBLK` if one bio may not take all of it or the file is encrypted, with
-    /// `EAGAIN` if there is no memory without waiting, with `EFAULT` if the caller's memory cannot
-    /// be accessed, and with `EINVAL` if that is not aligned as the device needs it, or if the
-    /// memory is for the other direction, or the kiocb of another file, than the mapping; a simple
-    /// read may use that of a write.
+    /// Fails with `ENOTBLK` if one bio may not take all of it or, unless this is a simple read, the
+    /// file is encrypted, with `EAGAIN` if there is no memory without waiting, with `EFAULT` if the
+    /// caller's memory cannot be accessed, and with `EINVAL` if that is not aligned as the device
+    /// needs it, or if the memory is for the other direction, or the kiocb of another file, than
+    /// the mapping; that of a simple read may be one for a write.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
     pub fn fill<'m, O: Callbacks, const BOUNCED: bool>(
@@ -407,7 +406,8 @@ impl<T: Operations> Unsubmitted<'_, T, ()> {
 impl<T: Operations, const BOUNCED: bool> Unsubmitted<'_, T, EndIo, BOUNCED> {
     /// Submits the bio of a request that is not over before the submission has left it.
     ///
-    /// The submission can still look at the kiocb, whichever comes first.
+    /// Until it leaves the request, the submission can look at the kiocb, also when the bio has
+    /// ended.
     #[inline(always)]
     pub fn start(self, dio: T, ctx: MaySleep) -> InFlight<T, BOUNCED> {
         let bio = self.bio.as_raw();
@@ -528,7 +528,7 @@ impl<T: Operations, const BOUNCED: bool> InFlight<T, BOUNCED> {
     }
 }
 
-/// Sleeps until the bio has ended, or polls for it if it is that of the kiocb `polled`.
+/// Sleeps until the bio has ended. If it is polled for, polls with its kiocb, `polled`, instead.
 fn sleep(handshake: &Handshake, polled: Option<&BusyIocb<DioOps>>, ctx: MaySleep) {
     if let Some(iocb) = polled {
         poll_until(iocb, || handshake.has_ended(), ctx);

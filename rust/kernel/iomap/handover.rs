@@ -5,8 +5,8 @@
 //! A submission and the bios it has sent run at the same time, and one of them completes the
 //! request: whoever is last. This module decides who that is. It holds the state by which a request
 //! is handed over, and the memory ordering of that; [`super::request`] owns the memory and knows
-//! the scheduler. It uses nothing but atomics, so that `tools/testing/iomap/host` compiles this very
-//! file and runs it through all its interleavings.
+//! the scheduler. This module uses nothing but atomics, so that `tools/testing/iomap/host` compiles
+//! this very file and runs it through all its interleavings.
 //!
 //! # Several bios
 //!

@@ -21,8 +21,8 @@
 //! `iomap_begin`, and then `iomap_end` with the bytes that were done. This module leaves out what
 //! has no effect. An `iomap_begin` without an `iomap_end` it calls itself, also one beside an
 //! `iomap_next`, and then nothing at the end of the last mapping, if all of the range was done. Any
-//! other `iomap_next` it calls itself as well. While a tracepoint of iterators is enabled no walk
-//! calls an `iomap_next` itself, and none that begins then calls an `iomap_begin`.
+//! other `iomap_next` it calls itself as well. While a tracepoint of iterators is enabled, no walk
+//! calls either itself.
 
 use super::{
     flags::{

@@ -15,8 +15,8 @@
 //!   +---- handed over to its bios                                           +--> answer()
 //! ```
 //!
-//! A request in which the file system takes part is a `BusyIocb<DioOps>` at once, a simple read
-//! begins as a `BusyIocb<()>` in place of `BusyIocb<EndIo>`.
+//! A request that cannot be a single bio without the file system is a `BusyIocb<DioOps>` at once, a
+//! simple read begins as a `BusyIocb<()>` in place of `BusyIocb<EndIo>`.
 //!
 //! Each is consumed by the step to the next. So the file system is told at most once (once more if
 //! it has failed to hear of several together), and not at all of a request that is refused. Then
@@ -76,8 +76,8 @@ use core::{
 /// to it until then, but the end of a bio to `private`, which is only accessed atomically.
 pub type Iocb = Kiocb<'static, ()>;
 
-/// The callbacks that a request has which fits one bio, before that is made: [`EndIo`] for one of
-/// `iomap_dio_rw()`, and none, `()`, for a simple read.
+/// The callbacks of a request that may get a single bio, as long as it has none: [`EndIo`] for one
+/// of `iomap_dio_rw()`, and no callbacks, `()`, for a simple read.
 pub trait Callbacks {
     /// This is a simple read, of a file that is not encrypted.
     const SIMPLE: bool;

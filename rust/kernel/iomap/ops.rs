@@ -8,7 +8,8 @@
 //! * [`MapOps`] answers where a range of a file lives. It is needed for the walk over the mappings
 //!   only, so it is borrowed for the call.
 //! * [`DioOps`] is called for the bios and at the end of the request, and so beyond the call if the
-//!   request is asynchronous. [`EndIo`] stands for one of which only the end matters.
+//!   request is asynchronous. [`EndIo`] are those of a request that may have a single bio without
+//!   the file system.
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 
@@ -136,7 +137,7 @@ impl DioOps {
         self.get().and_then(|ops| NonNull::new(ops.bio_set))
     }
 
-    /// Whether the file system has opted in to one of these.
+    /// Whether the file system has set `flag` in `iomap_dio_ops.flags`.
     ///
     /// With `IOMAP_DIO_MERGE_END_IO` its `->end_io` may be called once for writes that follow each
     /// other in the file, and again for each of them if that fails.
@@ -157,12 +158,12 @@ impl DioOps {
         self.get().and_then(|ops| ops.submit_io)
     }
 
-    /// The callbacks of a request for which `flags` were passed, unless the file system takes part
-    /// in how its bios are made or submitted.
+    /// The callbacks of a request for which `flags` were passed, unless the file system would take
+    /// part in how its only bio is made or submitted.
     ///
     /// It takes no part if a worker of it ends the bios of a bounced read only because the data is
-    /// copied then (`IOMAP_DIO_INLINE_UNBOUNCE`): a copy that may be made in any context needs
-    /// none.
+    /// copied then (`IOMAP_DIO_INLINE_UNBOUNCE`): the copy of a single bio may be made in any
+    /// context. Several bios are submitted by the file system all the same.
     #[inline]
     pub fn only_end_io(self, flags: CallerFlags) -> Option<EndIo> {
         let takes_part = (self.bio_set().is_some() || self.submit_io().is_some())
@@ -196,11 +197,11 @@ impl DioOps {
     }
 }
 
-/// The callbacks of a request of which no bio is made yet, and of which the file system wants to
-/// know no more than the end (`->end_io`).
+/// The callbacks of a request of which no bio is made yet, and which may get a single one without
+/// the file system.
 ///
 /// # Invariants
 ///
-/// The file system takes no part in how the bios of the request are made or submitted
-/// ([`DioOps::only_end_io`]).
+/// If all of the request is one bio, the file system takes no part in how that is made or submitted
+/// ([`DioOps::only_end_io`]). If it gets several, all its callbacks count.
 pub struct EndIo(pub(super) DioOps);

@@ -32,13 +32,13 @@
 //! kiocb cannot be completed while a bio is in flight.
 //!
 //! No handle can be dropped and forgotten: the compiler says that it must be used, and the kernel
-//! warns if it is dropped all the same. A [`BioRef`] has no such warning: only the end of its bio
-//! has it. The memory ordering of all this is in `handover.rs`.
+//! warns if it is dropped all the same. A [`BioRef`] needs no such warning: only the end of its bio
+//! can take it back from there. The memory ordering of all this is in `handover.rs`.
 //!
 //! # Who owns it when
 //!
-//! The submission ends in one of three ways, as the comment in `__iomap_dio_rw()` has them, or is
-//! over with its bio. Whoever has a [`Unique`] owns the request, and completes it:
+//! The submission ends in one of three ways, as the comment in `__iomap_dio_rw()` has them, or the
+//! request is given away with its bio. Whoever has a [`Unique`] owns the request, and completes it:
 //!
 //! ```text
 //!                  submitter             last bio, when it ends            worker
@@ -361,7 +361,8 @@ impl<T> Prepared<T> {
 /// # Invariants
 ///
 /// Owns all references that no bio has, and `bio_refs` is the number of those that were given to
-/// bios. The request is not sealed, so nobody else looks at that or at the description in `left`.
+/// bios. The request is not sealed, so nobody else looks at `bio_refs` or at the description in
+/// `left`.
 #[must_use = "a request must be sealed"]
 pub struct Submitter<'d, T> {
     /// What is transferred to or from.
@@ -521,8 +522,8 @@ impl<'d, T> Submitter<'d, T> {
     }
 }
 
-/// Sleeps until the request has been handed back, or polls for its bios if they are those of the
-/// kiocb `polled`.
+/// Sleeps until the request has been handed back. If a bio of it is polled for, polls with its
+/// kiocb, `polled`, instead.
 #[doc(alias = "blk_io_schedule")]
 fn sleep(protocol: &Protocol, polled: Option<&BusyIocb<DioOps>>, ctx: MaySleep) {
     let is_done = || protocol.is_handed_back();

@@ -329,10 +329,10 @@ impl<T: Operations> Batch<T> {
 ///
 /// For each request that was left to its bios the kernel calls exactly one of [`Operations::done`]
 /// and [`Operations::done_at_ioend`], unless it is a bounced read whose data still has to be
-/// copied, or a simple read that has failed: those are punted without either. They own the request
-/// and have to complete it, or to return it, which punts it. For a simple read that went well it
-/// calls [`Operations::done_simple_read`] instead. A submission that waits, or that leaves a
-/// request whose bios have all ended, completes it itself; neither is called then.
+/// copied, or a simple read that has failed: those are punted without either. Both functions own
+/// the request and have to complete it, or to return it, which punts it. For a simple read that
+/// went well the kernel calls [`Operations::done_simple_read`] instead. A submission that waits, or
+/// that leaves a request whose bios have all ended, completes it itself; neither is called then.
 pub trait Operations: Sized + Send + 'static {
     /// What is kept of a simple read, which is given away with its bio. It becomes a whole request
     /// if the bio fails.

@@ -27,7 +27,7 @@ repeat. Its instructions were not counted; a test fails without the patch.""",
     "0008-fs-let-any-processor-finish": """\
 With a task that polls on the processor where the writes end, 0 of 20 writes were completed within 10 seconds before,
 and all of them now. It has a price: to a 4k write into fallocated space of ext4, with 8 in flight, the file system and
-direct I/O add 13,900 instead of 11,300 instructions, to one of 128k 10,500 instead of 8,800.""",
+direct I/O add 14,000 instead of 11,300 instructions, to one of 128k 10,500 instead of 8,800.""",
     "0013-xfs-do-not-let-the-EOF-block-scan": """\
 A direct write to unwritten blocks of a file system without space fails with -ENOSPC. Before, its completion could wait
 for itself, and only a reboot ended that.""",
