@@ -496,15 +496,19 @@ impl<'d, T> Submitter<'d, T> {
     /// A polled bio ends only if somebody polls for it. The caller of the request cannot while this
     /// task waits, so this does.
     // Not inline, for the requests that nobody waits for.
+    #[doc(alias = "blk_io_schedule")]
     #[inline(never)]
     pub fn wait(self, ctx: MaySleep) -> Unique<T> {
         let task = || crate::task::Task::current_raw().cast::<c_void>();
         let (shared, is_ours) = self.hand_over(Some(task));
         if !is_ours {
-            // SAFETY: The last bio leaves the request to us, so its kiocb is valid.
-            let iocb = unsafe { &(*shared.head.get()).left.iocb };
-            let polled = shared.polled.load(Relaxed).then_some(iocb);
-            sleep(&shared.protocol, polled, ctx);
+            let is_done = || shared.protocol.is_handed_back();
+            if shared.polled.load(Relaxed) {
+                // SAFETY: The last bio leaves the request to us, so its kiocb is valid.
+                poll_until(unsafe { &(*shared.head.get()).left.iocb }, is_done, ctx);
+            } else {
+                sleep_until(ctx, is_done);
+            }
         }
         // INVARIANT: The last reference is gone, and its owner has left the request to us.
         Unique::counted(shared)
@@ -519,17 +523,6 @@ impl<'d, T> Submitter<'d, T> {
         // The protocol does not look at the request after it has dropped them.
         let is_ours = shared.protocol.seal(shared.bio_refs.get(), waiter);
         (shared, is_ours)
-    }
-}
-
-/// Sleeps until the request has been handed back. If a bio of it is polled for, polls with its
-/// kiocb, `polled`, instead.
-#[doc(alias = "blk_io_schedule")]
-fn sleep(protocol: &Protocol, polled: Option<&BusyIocb<DioOps>>, ctx: MaySleep) {
-    let is_done = || protocol.is_handed_back();
-    match polled {
-        Some(iocb) => poll_until(iocb, is_done, ctx),
-        None => sleep_until(ctx, is_done),
     }
 }
 
