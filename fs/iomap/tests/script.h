@@ -132,7 +132,7 @@ struct script {
 	const char *name;
 	/* The expected result; that of ki_complete() if the request is queued. */
 	s64 result;
-	/* Lines, or parts of lines, that the record must contain, in this order... */
+	/* Lines, or parts of lines, that the record must contain, in this order: "warned" as well... */
 	const char *shows[SCRIPT_SHOWS];
 	/* ... and parts of lines that it must not contain. */
 	const char *never[4];

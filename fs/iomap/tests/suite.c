@@ -81,7 +81,7 @@ static void play_named(struct kunit *test)
 	const struct script *s = test->param_value;
 	const struct record *rec = rust_record;
 	const char *p = rec->text;
-	bool equal;
+	bool equal, warns = false;
 
 	if (lacks(s))
 		kunit_skip(test, "%s", lacks(s));
@@ -101,6 +101,7 @@ static void play_named(struct kunit *test)
 	for (unsigned int i = 0; i < SCRIPT_SHOWS && s->shows[i]; i++) {
 		const char *found = strstr(p, s->shows[i]);
 
+		warns |= !strcmp(s->shows[i], "warned");
 		if (!found)
 			KUNIT_FAIL(test, "the record lacks \"%s\" at this place:\n%s",
 				   s->shows[i], rec->text);
@@ -110,6 +111,9 @@ static void play_named(struct kunit *test)
 	for (unsigned int i = 0; i < ARRAY_SIZE(s->never) && s->never[i]; i++)
 		KUNIT_EXPECT_NULL_MSG(test, strstr(rec->text, s->never[i]),
 				"the record must not contain \"%s\":\n%s", s->never[i], rec->text);
+	/* The console does not have it (suite_init()), and with C it may be the same. */
+	KUNIT_EXPECT_EQ_MSG(test, !!strstr(rec->text, "\nwarned\n"), warns,
+			    "whether Rust warned:\n%s", rec->text);
 }
 
 #define GROUP(group)							\
@@ -334,6 +338,18 @@ static const void *next_chunk(struct kunit *test, const void *prev, char *desc)
 	return (const void *)(chunk + 1);
 }
 
+/* What is to be warned of in a random script: also an untorn write that is cut (D90). */
+static bool may_warn(const struct script *s)
+{
+	if (s->ki_flags & IOCB_ATOMIC)
+		return true;
+	for (unsigned int i = 0; i < s->maps; i++) {
+		if (s->map[i].type == MAP_UNKNOWN || (s->map[i].type == MAP_HOLE && s->op == OP_WRITE))
+			return true;
+	}
+	return false;
+}
+
 static void fuzz(struct kunit *test)
 {
 	unsigned long first = chunk_seed((unsigned long)test->param_value - 1);
@@ -368,6 +384,12 @@ static void fuzz(struct kunit *test)
 			cuts.loud = true;
 			play_both(s, &cuts);
 			KUNIT_FAIL(test, "the script of seed %lu breaks a rule", first + n);
+			return;
+		}
+		if (strstr(rust_record->text, "\nwarned\n") && !may_warn(s)) {
+			KUNIT_FAIL(test, "the script of seed %lu warns", first + n);
+			script_print(s);
+			records_print(c_record, rust_record);
 			return;
 		}
 		if (records_equal(c_record, rust_record))

@@ -178,7 +178,7 @@ const struct script difference_scripts[] = {
 	  .differs = "Rust asks for the mapping first; C for memory",
 	  SHOWS("begin pos=512", "end pos=512 len=512 written=0", "return -12", "dio=0") },
 	{ .name = "a hole needs no device", READS(4096, 4096), MAP(.type = MAP_HOLE, .nothing = 1),
-	  SHOWS("return 4096"), NEVER("warned") },
+	  SHOWS("return 4096") },
 	{ .name = "a mapping of no bytes fails",
 	  READS(4096, -EIO), .crashes_c = 1, .pos = 4096, .no_end = 1, .untraced = 1, .end_io = 1,
 	  MAP(.before = 4096, .len = -4096),
@@ -223,7 +223,7 @@ const struct script difference_scripts[] = {
 		"end_io size=512 error=-22", "ki_complete -22", "warned"), NEVER("bio1") },
 	{ .name = "D76 a write that leaves nothing to zero does not care", WRITES(512, 512),
 	  .size = SZ_2M, .blkbits = 21, SHOWS("bio0 write sector=2048 size=512", "return 512"),
-	  NEVER("bio1", "warned") },
+	  NEVER("bio1") },
 
 	{ .name = "D107 a bio is no larger than its protection information may be", .pi = 1,
 	  READS(SZ_128K, SZ_128K), MAP(.flags = IOMAP_F_INTEGRITY),

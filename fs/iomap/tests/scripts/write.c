@@ -176,7 +176,7 @@ const struct script write_scripts[] = {
 	  .ki_flags = IOCB_ATOMIC, .atomic = SZ_64K, MAP(.len = 4096, .flags = IOMAP_F_ATOMIC_BIO),
 	  .end_io = 1,
 	  SHOWS("begin pos=0 len=8192", "end_io size=0 error=-22",
-		"fserror type=3 pos=0 len=0 error=-22"), NEVER("bio0", "warned") },
+		"fserror type=3 pos=0 len=0 error=-22"), NEVER("bio0") },
 	{ .name = "D88 an atomic write that lies within its mapping is not refused",
 	  WRITES(8192, 8192), .pos = 4096, .ki_flags = IOCB_ATOMIC, .atomic = SZ_64K,
 	  MAP(.len = 8192, .before = 4096, .flags = IOMAP_F_ATOMIC_BIO),
@@ -238,7 +238,7 @@ const struct script write_scripts[] = {
 	  .ki_flags = IOCB_ATOMIC, .atomic = SZ_64K, .dio_flags = IOMAP_DIO_BOUNCE,
 	  MAP(.flags = IOMAP_F_ATOMIC_BIO, .src = SZ_1M),
 	  SHOWS("bio0 write sector=2048 size=8192 opf=SYNC|IDLE|ATOMIC vecs=copy:8192(1)",
-		"return 8192"), NEVER("warned") },
+		"return 8192") },
 	{ .name = "D91 an atomic write by other means may be several bios", WRITES(8192, 8192),
 	  .ki_flags = IOCB_ATOMIC, .end_io = 1, MAPS({ .len = 4096, .flags = IOMAP_F_SHARED }, { }),
 	  SHOWS("bio0 write sector=2048 size=4096 opf=SYNC|IDLE vecs",
@@ -247,7 +247,7 @@ const struct script write_scripts[] = {
 	  NEVER("|ATOMIC") },
 	{ .name = "D92 the file system can tell the caller to be atomic in another way",
 	  WRITES(8192, -ENOPROTOOPT), .ki_flags = IOCB_ATOMIC, .end_io = 1,
-	  MAP(.error = -ENOPROTOOPT), NEVER("bio0", "warned"),
+	  MAP(.error = -ENOPROTOOPT), NEVER("bio0"),
 	  SHOWS("begin pos=0 len=8192", "end_io size=0 error=-92", "return -92 ki_pos=0") },
 
 	/* Polling */

@@ -134,7 +134,7 @@ const struct script zeroing_scripts[] = {
 	  .pos = SZ_1M - 512, .blkbits = 20, .size = SZ_4M, MAP(.type = MAP_UNWRITTEN),
 	  SHOWS("bio0 write sector=2048 size=1048064", "vecs=zero:4096,zero:4096,zero:4096(256)",
 		"bio1 write sector=4095 size=1024", "bio2 write sector=4097 size=1048064",
-		"vecs=zero:4096,zero:4096,zero:4096(256)"), NEVER("warned", "bio3") },
+		"vecs=zero:4096,zero:4096,zero:4096(256)"), NEVER("bio3") },
 	{ .name = "D77 a request is not complete before its zeroes are on disk", WRITES(512, 512),
 	  .pos = 512, .async = 1, .end_io = 1, MAP(.type = MAP_UNWRITTEN),
 	  STEPS({ STEP_END, 1 }, { STEP_END, 2 }, { STEP_END, 0, CTX_SOFTIRQ }),
