@@ -94,6 +94,21 @@ too_early()
 	[ "$flavour" = matrix-series ] && ! grep -rqx --include='Kconfig*' "config $1" "$TREE/fs" "$TREE/rust"
 }
 
+# Fails unless the kernel has the options that $1 says.
+took()
+{
+	local line
+
+	while read -r line; do
+		case $line in
+		CONFIG_*) grep -qxF "$line" "$out/.config" || too_early "$(sed 's/CONFIG_//; s/=.*//' <<<"$line")" ||
+			die "the $flavour kernel did not take $line (a dependency is missing?): see tools/testing/iomap/configs" ;;
+		'# '*) ! grep -q "^$(cut -d' ' -f2 <<<"$line")=" "$out/.config" ||
+			die "the $flavour kernel did not take '$line': see tools/testing/iomap/configs" ;;
+		esac
+	done <"$1"
+}
+
 wanted >"$out/.wanted.new"
 if ! cmp -s "$out/.wanted.new" "$out/.wanted" || [ ! -e "$out/.config" ]; then
 	say "configuring $flavour"
@@ -105,14 +120,7 @@ if ! cmp -s "$out/.wanted.new" "$out/.wanted" || [ ! -e "$out/.config" ]; then
 			{ [ -z "${IOMAP_LSMOD:-}" ] || "${kmake[@]}" LSMOD="/cache/${IOMAP_LSMOD#"$CACHE"/}" localmodconfig; } &&
 			cat "$out/.wanted.new" >>"$out/.config" && "${kmake[@]}" olddefconfig
 	fi >"$log" 2>&1 </dev/null || fail
-	while read -r line; do
-		case $line in
-		CONFIG_*) grep -qxF "$line" "$out/.config" || too_early "$(sed 's/CONFIG_//; s/=.*//' <<<"$line")" ||
-			die "the $flavour kernel did not take $line (a dependency is missing?): see tools/testing/iomap/configs" ;;
-		'# '*) ! grep -q "^$(cut -d' ' -f2 <<<"$line")=" "$out/.config" ||
-			die "the $flavour kernel did not take '$line': see tools/testing/iomap/configs" ;;
-		esac
-	done <"$out/.wanted.new"
+	took "$out/.wanted.new"
 	mv "$out/.wanted.new" "$out/.wanted"
 fi
 rm -f "$out/.wanted.new"
@@ -140,6 +148,10 @@ done
 wait "$pid" || fail
 trap - EXIT
 progress_end
+# make asks again after a change of a Kconfig file, and drops what can no longer be.
+mv "$out/.wanted" "$out/.wanted.new"
+took "$out/.wanted.new"
+mv "$out/.wanted.new" "$out/.wanted"
 n=$(grep -cE '^  [A-Z]+ ' "$log" || :)
 [ "$n" -le "$(cat "$out/.steps" 2>/dev/null || echo 0)" ] || echo "$n" >"$out/.steps"
 say "$flavour built in $(($(date +%s) - start)) s"

@@ -107,10 +107,10 @@ def flags(at: Place) -> str:
     there: dict[str, str] = {}
     for header in ("include/linux/iomap.h", "include/linux/fs.h"):
         text = (at.tree / header).read_text()
-        there |= dict.fromkeys(re.findall(r"^#define\s+(IOMAP_[A-Z_]+|IOCB_[A-Z_]+)\s", text, re.MULTILINE), header)
+        there |= dict.fromkeys(re.findall(r"^#define\s+((?:IOMAP|IOCB)_[A-Z0-9_]+)\s", text, re.MULTILINE), header)
     if not there:
         raise Wrong("include/linux/iomap.h has no flags")
-    known = set(re.findall(r"^IO[A-Z_]+", (HERE / "known-flags").read_text(), re.MULTILINE))
+    known = set(re.findall(r"^IO[A-Z0-9_]+", (HERE / "known-flags").read_text(), re.MULTILINE))
     for name in sorted(there.keys() - known):
         raise Wrong(f"{name} is new in {there[name]}: decide what rust/kernel/iomap/flags.rs, or for IOCB_* "
                     "rust/kernel/fs/kiocb/request.rs, and fs/iomap/direct_io/ do with it, then add it to "

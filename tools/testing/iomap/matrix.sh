@@ -66,8 +66,9 @@ series()
 
 	rm -rf "$BUILD"
 	make_base "$tree" "$PROJECT"
-	COMMIT=1 "$IOMAP_DIR/overlay.sh" apply "$tree" >"$log" 2>&1 || { why=$(tail -n 1 "$log") && return; }
+	COMMIT=1 "$IOMAP_DIR/overlay.sh" apply "$tree" >"$log" 2>&1 || { why=$(first_error) && return; }
 	mapfile -t commits < <("${git[@]}" rev-list --reverse base..) && wait $!
+	[ ${#commits[@]} -gt 0 ] || { why="it has no commits" && return; }
 	for commit in "${commits[@]}"; do
 		n=$((n + 1))
 		"${git[@]}" checkout -q "$commit"
@@ -90,7 +91,7 @@ series()
 
 first_error()
 {
-	grep -am 1 -E '(^|[^a-z_])error' "$log" || tail -n 1 "$log"
+	grep -am 1 -E '(^|[^a-z_])error' "$log" || tail -n 1 "$log" | grep . || echo "it failed and said nothing"
 }
 
 passed=0 failed=0 skipped=0 i=0

@@ -47,6 +47,18 @@ trap stop INT TERM HUP
 # An edit is of one function: rustc need not look at the rest of the kernel crate again.
 incremental=RUSTFLAGS_kernel.o=-Cincremental=/cache/build/um-kunit/incremental
 
+# Whether $work is a run of the sources, the tests and the edits that are here.
+same_sources()
+{
+	local d
+
+	for d in fs rust Documentation patches; do
+		diff -rq "$PROJECT/$d" "$work/pristine/$d" || return
+	done >/dev/null 2>&1
+	diff -rq "$IOMAP_DIR/mutants" "$work/mutants" >/dev/null 2>&1 &&
+		diff -rqx target "$IOMAP_DIR/host" "$work/overlay/tools/testing/iomap/host" >/dev/null 2>&1
+}
+
 mutants()
 {
 	in_root env -C "/cache/$IOMAP_OVERLAY" python3 -B mutants/mutants.py "$@" </dev/null
@@ -55,11 +67,9 @@ mutants()
 # The copy, which may be edited at will, and one that is not. The list and what reads it are copied
 # as well: what happens to the checkout from here on does not matter.
 if is_on "${GO_ON:-}"; then
-	for d in fs rust Documentation patches; do
-		if [ ! -s "$work/results.jsonl" ] || ! diff -rq "$PROJECT/$d" "$work/pristine/$d" >/dev/null 2>&1; then
-			die "GO_ON=1: there is no run of these sources to go on with"
-		fi
-	done
+	if [ ! -s "$work/results.jsonl" ] || ! same_sources; then
+		die "GO_ON=1: there is no run of these sources to go on with"
+	fi
 	mv "$work/results.jsonl" "$CACHE/mutants.jsonl"
 fi
 rm -rf "$work" "$run"

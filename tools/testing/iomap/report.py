@@ -94,10 +94,10 @@ def splat_result(text: str, guest: str = "0") -> Result:
     if where := re.search(r":(\d+): the kernel complains:$", text, re.MULTILINE):
         excerpt = re.search(r"^    (.*)", text, re.MULTILINE)
         return result(f"console-{guest}/splat", "fail", f"line {where[1]}: {excerpt[1].strip() if excerpt else ''}")
-    if text.endswith(": cannot be read\n"):
-        return result(f"console-{guest}/splat", "fail", text.strip())
     # What is no fault of the kernel under test is still to be seen.
     notes = re.findall(r": note: (.*)", text)
+    if other := [line for line in text.splitlines() if ": note: " not in line]:
+        return result(f"console-{guest}/splat", "fail", other[0].strip())
     return result(f"console-{guest}/splat", "skip" if notes else "pass", "; ".join(notes))
 
 

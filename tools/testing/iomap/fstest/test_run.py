@@ -134,15 +134,15 @@ class Compare(unittest.TestCase):
                 with open(f"{out}/xfs.{impl}.record", "w", encoding="ascii") as f:
                     f.write(f"mix\t{facts}\nsame\tx\n")
             runner.seen = {f"xfs/{impl}/{case}": "skip" if (impl, case) == ("c", "odd") else "pass"
-                           for impl in ("c", "rust") for case in ("mix", "same", "odd", "quiet")}
+                           for impl in ("c", "rust") for case in ("mix", "same", "odd", "quiet", "mix-lost")}
             for impl in ("c", "rust"):
                 runner.result(f"xfs/{impl}/idle", "skip", "not supported")
                 runner.result(f"xfs/{impl}/apart", "skip", impl)
-            runner.diff({f"diff/xfs/{c}" for c in ("mix", "same", "odd", "quiet", "gone", "idle", "apart")})
+            runner.diff({f"diff/xfs/{c}" for c in ("mix", "same", "odd", "quiet", "mix-lost", "gone", "idle", "apart")})
             runner.log.close()
         self.assertEqual({name: status for name, status in runner.seen.items() if name.startswith("diff/")},
                          {"diff/xfs/mix": "fail", "diff/xfs/same": "pass", "diff/xfs/odd": "fail",
-                          "diff/xfs/apart": "fail"})
+                          "diff/xfs/mix-lost": "fail", "diff/xfs/apart": "fail"})
 
 
 def short(results: list[report.Result]) -> list[tuple[str, str, str]]:
