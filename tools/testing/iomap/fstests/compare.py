@@ -24,7 +24,7 @@ from run import CONFIGS, GROUPS, IMPLS, LIMIT, RERUNS
 Plan = list[tuple[str, str, list[str]]]
 Record = dict[str, Any]
 NAMES = {"c": "C", "rust": "Rust"}
-FAILED = ("fail", "timeout", "died")
+FAILED = ("fail", "complaint", "timeout", "died")
 
 
 def read(run: Path) -> tuple[dict[tuple[str, str], dict[str, list[Record]]], str]:
