@@ -83,7 +83,7 @@ FILE_SYSTEMS = {
     "gfs2": (f"mkfs.gfs2 -q -K -O -p lock_nolock -j 1 -J 32 {{disk}} {DEV_MIB * MIB // 4096}",
              "fsck.gfs2 -n"),
     "exfat": ("mkfs.exfat -q -c 4096 {disk}", "fsck.exfat -n"),
-    "ntfs3": ("mkntfs -q -Q -F {disk}", "ntfsfix -n"),
+    "ntfs3": ("mkntfs -q -Q -F {disk}", "ntfsresize --info --force"),
     # Not onto the disk itself, which mkfs.erofs wants to discard.
     "erofs": (f"sh -ec 'rm -f {TREE}.img; mkfs.erofs --quiet {{how}} {TREE}.img {TREE};"
               f" cp {TREE}.img {{disk}}'", "fsck.erofs"),
