@@ -197,12 +197,13 @@ pub unsafe extern "C" fn iomap_dio_rw(
     unsafe {
         // With `PARTIAL` the memory is often not resident, so that a single bio would be short.
         if !flags.has(CallerFlags::PARTIAL) {
-            if let Some(dops) = DioOps::from_raw(dops).only_end_io(flags) {
-                return if flags.has(CallerFlags::BOUNCE) {
-                    rw::<true>(iocb, iter, ops, dops, dio_flags, private, done_before)
-                } else {
-                    rw::<false>(iocb, iter, ops, dops, dio_flags, private, done_before)
-                };
+            let dops = DioOps::from_raw(dops);
+            if flags.has(CallerFlags::BOUNCE) {
+                if let Some(dops) = dops.only_end_io() {
+                    return rw::<true>(iocb, iter, ops, dops, dio_flags, private, done_before);
+                }
+            } else if let Some(dops) = dops.only_end_io() {
+                return rw::<false>(iocb, iter, ops, dops, dio_flags, private, done_before);
             }
         }
         let dio = __iomap_dio_rw(iocb, iter, ops, dops, dio_flags, private, done_before);
@@ -224,14 +225,14 @@ unsafe fn rw<const BOUNCED: bool>(
     iocb: *mut bindings::kiocb,
     iter: *mut bindings::iov_iter,
     ops: *const bindings::iomap_ops,
-    dops: EndIo,
+    dops: EndIo<BOUNCED>,
     dio_flags: c_uint,
     private: *mut c_void,
     done_before: usize,
 ) -> isize {
     // SAFETY: Required of the caller.
     let call = unsafe { call(iocb, iter, ops, dops, dio_flags, private, done_before) };
-    submit::rw::<BOUNCED>(call).into_raw()
+    submit::rw(call).into_raw()
 }
 
 /// As [`iomap_dio_rw`], but leaves a request that is not in flight to the caller.

@@ -32,10 +32,7 @@ use kernel::{
             BusyIocb,
             DoneIocb, //
         },
-        ops::{
-            DioOps,
-            EndIo, //
-        },
+        ops::DioOps,
         request::Unique,
         stats::{
             self,
@@ -287,14 +284,14 @@ pub(crate) fn answer_simple(
 /// As [`answer`], for a request to or from `memory` without bios.
 #[inline(always)]
 pub(crate) fn answer_without_bios(
-    iocb: BusyIocb<EndIo>,
+    iocb: BusyIocb<DioOps>,
     dio: &Dio,
     memory: &IovIter<'_>,
     result: Result,
     ctx: MaySleep,
 ) -> Answer {
     let flags = || dio.end_io_flags(memory.should_dirty(), false);
-    let ended = end(iocb.into_dio(), dio, result, By::Submitter(ctx), flags);
+    let ended = end(iocb, dio, result, By::Submitter(ctx), flags);
     let (iocb, ret) = ended.flush_and_complete(Some(ctx));
     iocb.answer(ret)
 }

@@ -74,14 +74,14 @@ fn needs_more(extent: Extent<'_>) -> bool {
 /// comes `EAGAIN` if the request must not block and would wait for memory here.
 #[inline(always)]
 pub(super) fn start<'m, const BOUNCED: bool>(
-    iocb: BusyIocb<EndIo>,
+    iocb: BusyIocb<EndIo<BOUNCED>>,
     dio: &Dio,
     work: CompWork,
     place: &Place,
     memory: &mut IovIter<'m>,
     mark: Mark<'m>,
     ctx: MaySleep,
-) -> Result<InFlight<Dio, BOUNCED>, (BusyIocb<EndIo>, Result)> {
+) -> Result<InFlight<Dio, BOUNCED>, (BusyIocb<EndIo<BOUNCED>>, Result)> {
     let (extent, unwritten) = match place.mapping() {
         Mapping::Mapped(extent) if !needs_more(extent) => (extent, false),
         Mapping::Unwritten(extent) if !needs_more(extent) => (extent, true),
@@ -108,7 +108,7 @@ pub(super) fn start<'m, const BOUNCED: bool>(
         }
     }
 
-    let mut bio = match SINGLES.fill::<_, BOUNCED>(iocb, &span, memory, flags, ctx) {
+    let mut bio = match SINGLES.fill(iocb, &span, memory, flags, ctx) {
         Ok(bio) => bio,
         Err((iocb, error)) => {
             // Pinning may fail at a later segment, and leaves the iterator there.
@@ -162,7 +162,7 @@ pub(crate) fn read(
         Err(error) => return iocb.refuse(error),
     };
     trace::begin(&iocb, &mut memory, CallerFlags::empty(), 0);
-    let mut bio = match SINGLES.fill::<_, false>(iocb, &span, &mut memory, flags, ctx) {
+    let mut bio = match SINGLES.fill(iocb, &span, &mut memory, flags, ctx) {
         Ok(bio) => bio,
         Err((iocb, error)) => {
             if error == EAGAIN {

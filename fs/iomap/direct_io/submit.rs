@@ -208,14 +208,12 @@ fn begin<O, R, M>(
 
 /// Submits a request, and completes it if it is not in flight (`iomap_dio_rw()`).
 #[inline(always)]
-pub(crate) fn rw<const BOUNCED: bool>(call: Call<'_, EndIo>) -> Answer {
+pub(crate) fn rw<const BOUNCED: bool>(call: Call<'_, EndIo<BOUNCED>>) -> Answer {
     let ctx = call.ctx;
     let answer = begin(
         call,
         |_| Ok(()),
-        |iocb, dio, work, iter, memory, ()| {
-            decide_and_submit::<BOUNCED>(iocb, dio, work, iter, memory, ctx)
-        },
+        |iocb, dio, work, iter, memory, ()| decide_and_submit(iocb, dio, work, iter, memory, ctx),
     );
     match answer {
         Ok(answer) | Err(answer) => answer,
@@ -225,7 +223,7 @@ pub(crate) fn rw<const BOUNCED: bool>(call: Call<'_, EndIo>) -> Answer {
 /// Asks for the first mapping, which decides what the request is, and submits it.
 #[inline(always)]
 fn decide_and_submit<const BOUNCED: bool>(
-    iocb: BusyIocb<EndIo>,
+    iocb: BusyIocb<EndIo<BOUNCED>>,
     dio: Dio,
     work: CompWork,
     iter: &mut Iter<'_>,
@@ -234,7 +232,7 @@ fn decide_and_submit<const BOUNCED: bool>(
 ) -> Answer {
     let mark = memory.mark();
     let started = match iter.begin_single(ctx) {
-        Ok(true) => single::start::<BOUNCED>(iocb, &dio, work, iter, &mut memory, mark, ctx),
+        Ok(true) => single::start(iocb, &dio, work, iter, &mut memory, mark, ctx),
         // Then it waits for memory and for the device, as a counted request.
         Ok(false) => Err((iocb, Ok(()))),
         Err(error) => Err((iocb, Err(error))),
@@ -250,7 +248,7 @@ fn decide_and_submit<const BOUNCED: bool>(
             let dio = Dio { kind, ..dio };
             return match result {
                 Ok(()) => walk(iocb, dio, iter, memory, ctx),
-                Err(error) => refused(iocb, dio, iter, memory, error, ctx),
+                Err(error) => refused(iocb.into_dio(), dio, iter, memory, error, ctx),
             };
         }
     };
@@ -310,7 +308,7 @@ fn answer_failed<'m>(
 #[cold]
 #[inline(never)]
 fn refused(
-    iocb: BusyIocb<EndIo>,
+    iocb: BusyIocb<DioOps>,
     dio: Dio,
     iter: &mut Iter<'_>,
     memory: IovIter<'_>,
@@ -326,8 +324,8 @@ fn refused(
 /// As [`rw`], for a counted request.
 #[cold]
 #[inline(never)]
-fn walk(
-    iocb: BusyIocb<EndIo>,
+fn walk<const BOUNCED: bool>(
+    iocb: BusyIocb<EndIo<BOUNCED>>,
     dio: Dio,
     iter: &mut Iter<'_>,
     memory: IovIter<'_>,

@@ -165,8 +165,8 @@ impl<T: Operations> BioSet<T> {
     /// Builds the bio of all of `span`, from or to `memory`, for the request of `iocb`. `flags` are
     /// those of the bio.
     ///
-    /// With `BOUNCED` the data of a write is copied to a buffer of the bio now, and that of a read
-    /// when the bio has ended. A simple read leaves out what only others need.
+    /// With [`Callbacks::BOUNCED`] the data of a write is copied to a buffer of the bio now, and
+    /// that of a read when the bio has ended. A simple read leaves out what only others need.
     ///
     /// The kiocb belongs to the bio from now on. If this fails, it comes back with the error; the
     /// memory stays where pinning or copying it has ended, but for a simple read that fails with
@@ -184,14 +184,14 @@ impl<T: Operations> BioSet<T> {
     /// the mapping; that of a simple read may be one for a write.
     #[doc(alias("bio_alloc_bioset", "bio_iov_iter_get_pages", "bio_iov_iter_bounce"))]
     #[inline(always)]
-    pub fn fill<'m, O: Callbacks, const BOUNCED: bool>(
+    pub fn fill<'m, O: Callbacks>(
         &'static self,
         iocb: BusyIocb<O>,
         span: &Whole<'m>,
         memory: &mut IovIter<'_>,
         flags: OpFlags,
         _ctx: MaySleep,
-    ) -> Result<Unsubmitted<'m, T, O, BOUNCED>, (BusyIocb<O>, Error)> {
+    ) -> Result<Unsubmitted<'m, T, O>, (BusyIocb<O>, Error)> {
         let place = span.place;
         let write = memory.is_source();
         if write != (!O::SIMPLE && place.is_write()) || !ptr::eq(iocb.inode(), place.inode()) {
@@ -209,12 +209,12 @@ impl<T: Operations> BioSet<T> {
             return Err((iocb, ENOTBLK));
         }
         // Whether there are more than a bio can have is seen by one more.
-        let most = if O::SIMPLE || BOUNCED {
+        let most = if O::SIMPLE || O::BOUNCED {
             MAX_VECS
         } else {
             MAX_VECS + 1
         };
-        let vecs = if !BOUNCED {
+        let vecs = if !O::BOUNCED {
             memory.vecs_to_alloc(most)
         } else if write {
             1
@@ -250,7 +250,7 @@ impl<T: Operations> BioSet<T> {
         if !O::SIMPLE {
             bio.set_write_hint(place.inode());
         }
-        let filled = if BOUNCED {
+        let filled = if O::BOUNCED {
             // SAFETY: `init` has made the caches.
             unsafe { bio.bounce_at_once(memory, place.remaining(), *self.buffers.get()) }
         } else if memory.is_bvec() && !iocb.is_sync() {
@@ -271,7 +271,7 @@ impl<T: Operations> BioSet<T> {
         };
         bio.set_ioprio(iocb.ioprio());
         // One with a bounce buffer has it all.
-        if !BOUNCED && u64::from(bio.size()) != place.remaining() {
+        if !O::BOUNCED && u64::from(bio.size()) != place.remaining() {
             // Lent memory has not moved on, and others have a mark.
             if O::SIMPLE && (!memory.is_bvec() || iocb.is_sync()) {
                 // SAFETY: The iterator was advanced by so much just now.
@@ -295,10 +295,10 @@ impl<T: Operations> BioSet<T> {
 ///
 /// # Invariants
 ///
-/// The bio is from a `BioSet<T>`, has bounce buffers if `BOUNCED`, and what becomes of its pages is
-/// written in front of it.
+/// The bio is from a `BioSet<T>`, has bounce buffers if [`Callbacks::BOUNCED`], and what becomes of
+/// its pages is written in front of it.
 #[must_use]
-pub struct Unsubmitted<'m, T: Operations, O, const BOUNCED: bool = false> {
+pub struct Unsubmitted<'m, T: Operations, O: Callbacks> {
     bio: Filled,
     /// Goes to the front pad on submission.
     iocb: BusyIocb<O>,
@@ -306,7 +306,7 @@ pub struct Unsubmitted<'m, T: Operations, O, const BOUNCED: bool = false> {
     _kind: PhantomData<(&'m Place, T)>,
 }
 
-impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<'_, T, O, BOUNCED> {
+impl<T: Operations, O: Callbacks> Unsubmitted<'_, T, O> {
     /// The kiocb of the request.
     #[inline]
     pub fn iocb(&self) -> &BusyIocb<O> {
@@ -341,7 +341,7 @@ impl<T: Operations, O, const BOUNCED: bool> Unsubmitted<'_, T, O, BOUNCED> {
         // the bio. The bio is complete and given up here; page locks may sleep, and so may the
         // context.
         unsafe {
-            if !BOUNCED && (*FrontPad::<T>::of(raw)).head.should_dirty {
+            if !O::BOUNCED && (*FrontPad::<T>::of(raw)).head.should_dirty {
                 bindings::bio_set_pages_dirty(raw);
             }
             (*raw).bi_end_io = Some(end_io);
@@ -403,7 +403,7 @@ impl<T: Operations> Unsubmitted<'_, T, ()> {
     }
 }
 
-impl<T: Operations, const BOUNCED: bool> Unsubmitted<'_, T, EndIo, BOUNCED> {
+impl<T: Operations, const BOUNCED: bool> Unsubmitted<'_, T, EndIo<BOUNCED>> {
     /// Submits the bio of a request that is not over before the submission has left it.
     ///
     /// Until it leaves the request, the submission can look at the kiocb, also when the bio has

@@ -82,12 +82,16 @@ pub trait Callbacks {
     /// This is a simple read, of a file that is not encrypted.
     const SIMPLE: bool;
 
+    /// The single bio has a bounce buffer.
+    const BOUNCED: bool;
+
     /// The callbacks, if there are any.
     fn into_dio(self) -> DioOps;
 }
 
-impl Callbacks for EndIo {
+impl<const BOUNCED: bool> Callbacks for EndIo<BOUNCED> {
     const SIMPLE: bool = false;
+    const BOUNCED: bool = BOUNCED;
 
     #[inline(always)]
     fn into_dio(self) -> DioOps {
@@ -97,6 +101,7 @@ impl Callbacks for EndIo {
 
 impl Callbacks for () {
     const SIMPLE: bool = true;
+    const BOUNCED: bool = false;
 
     #[inline(always)]
     fn into_dio(self) -> DioOps {

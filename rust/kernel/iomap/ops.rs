@@ -13,10 +13,7 @@
 //!
 //! C header: [`include/linux/iomap.h`](srctree/include/linux/iomap.h).
 
-use super::flags::{
-    CallerFlags,
-    EndIoFlags, //
-};
+use super::flags::EndIoFlags;
 use crate::{
     bindings,
     fs::inode::Inode,
@@ -158,16 +155,16 @@ impl DioOps {
         self.get().and_then(|ops| ops.submit_io)
     }
 
-    /// The callbacks of a request for which `flags` were passed, unless the file system would take
-    /// part in how its only bio is made or submitted.
+    /// The callbacks of a request, unless the file system would take part in how its only bio, with
+    /// a bounce buffer if `BOUNCED`, is made or submitted.
     ///
     /// It takes no part if a worker of it ends the bios of a bounced read only because the data is
     /// copied then (`IOMAP_DIO_INLINE_UNBOUNCE`): the copy of a single bio may be made in any
     /// context. Several bios are submitted by the file system all the same.
     #[inline]
-    pub fn only_end_io(self, flags: CallerFlags) -> Option<EndIo> {
+    pub fn only_end_io<const BOUNCED: bool>(self) -> Option<EndIo<BOUNCED>> {
         let takes_part = (self.bio_set().is_some() || self.submit_io().is_some())
-            && !(flags.has(CallerFlags::BOUNCE) && self.has(bindings::IOMAP_DIO_INLINE_UNBOUNCE));
+            && !(BOUNCED && self.has(bindings::IOMAP_DIO_INLINE_UNBOUNCE));
         // INVARIANT: Checked just now.
         (!takes_part).then_some(EndIo(self))
     }
@@ -202,6 +199,7 @@ impl DioOps {
 ///
 /// # Invariants
 ///
-/// If all of the request is one bio, the file system takes no part in how that is made or submitted
-/// ([`DioOps::only_end_io`]). If it gets several, all its callbacks count.
-pub struct EndIo(pub(super) DioOps);
+/// If all of the request is one bio, with a bounce buffer if `BOUNCED`, the file system takes no
+/// part in how that is made or submitted ([`DioOps::only_end_io`]). If it gets several, all its
+/// callbacks count.
+pub struct EndIo<const BOUNCED: bool = false>(pub(super) DioOps);

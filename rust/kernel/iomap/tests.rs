@@ -756,10 +756,10 @@ mod cases {
                 return Err(EINVAL);
             };
             let whole = extent.whole(false)?;
-            let none = DioOps::none().only_end_io(CallerFlags::empty());
+            let none = DioOps::none().only_end_io::<false>();
             let stranger = super::iocb(none.ok_or(EINVAL)?)?;
             let flags = OpFlags::SYNC;
-            let filled = BIOS.fill::<_, false>(stranger, &whole, &mut block, flags, ctx());
+            let filled = BIOS.fill(stranger, &whole, &mut block, flags, ctx());
             let Err((stranger, error)) = filled else {
                 return Err(EINVAL);
             };

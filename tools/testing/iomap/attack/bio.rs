@@ -107,7 +107,7 @@ pub fn all<T: Operations>(
     ctx: MaySleep,
 ) {
     let flags = OpFlags::SYNC;
-    let _ = set.fill::<_, false>(iocb, span, memory, flags, ctx); //~ E0308 mismatched
+    let _ = set.fill(iocb, span, memory, flags, ctx); //~ E0308 mismatched
 }
 
 /// A file system that takes part in how bios are made or submitted gets no other ones.
@@ -119,7 +119,12 @@ pub fn aside<T: Operations>(
     ctx: MaySleep,
 ) {
     let flags = OpFlags::SYNC;
-    let _ = set.fill::<_, false>(iocb, span, memory, flags, ctx); //~ E0277 Callbacks
+    let _ = set.fill(iocb, span, memory, flags, ctx); //~ E0277 Callbacks
+}
+
+/// Nor does one that is passed over for a bio with a bounce buffer only.
+pub fn unbounced(ops: DioOps) {
+    let _ops: Option<EndIo> = ops.only_end_io::<true>(); //~ E0308 mismatched
 }
 
 /// A bio is submitted before its mapping is over.
@@ -132,7 +137,7 @@ pub fn late<T: Operations>(
 ) {
     if let Mapping::Mapped(extent) = iter.mapping() {
         let (all, flags) = (extent.whole(false).unwrap(), OpFlags::SYNC);
-        if let Ok(bio) = set.fill::<_, false>(iocb, &all, memory, flags, ctx) {
+        if let Ok(bio) = set.fill(iocb, &all, memory, flags, ctx) {
             let _over = iter.next(Ok(()), ctx); //~ E0502 iter
             let _flight = bio.start(dio, ctx);
         }

@@ -11,6 +11,7 @@ use kernel::{
         kiocb::{
             Answer,
             BusyIocb,
+            Callbacks,
             DoneIocb,
             Told, //
         },
@@ -181,7 +182,10 @@ pub fn after_seal<T: Operations>(request: Submitter<'_, T>, ctx: MaySleep) {
 }
 
 /// The same holds for a request of a single bio: before the bio is submitted,
-pub fn before_start<T: Operations, O>(mut bio: Unsubmitted<T, O>, iocb: &mut BusyIocb<O>) {
+pub fn before_start<T: Operations, O: Callbacks>(
+    mut bio: Unsubmitted<T, O>,
+    iocb: &mut BusyIocb<O>,
+) {
     core::mem::swap(bio.iocb(), iocb); //~ E0308 types
     bio.poll_for();
 }
