@@ -137,6 +137,9 @@ impl<O> NewIocb<O> {
     /// `ptr` must point at a kiocb with an open file, and both must stay valid, and be left to the
     /// returned value, until the request is over. `ops` must be for direct I/O on that file.
     ///
+    /// No truncation of the file may begin before the returned value is gone: the caller of the
+    /// request holds the lock that it takes, which is mostly the inode lock, at least shared.
+    ///
     /// The caller of the request must get the [`Answer`] that the returned value becomes. An answer
     /// does not say whose it is, so no code may have two requests to answer at a time.
     #[inline]
@@ -161,12 +164,11 @@ impl<O> NewIocb<O> {
         refused(self.iocb, error)
     }
 
-    /// Counts the request in `i_dio_count` (`inode_dio_begin()`): a truncation, which has the inode
-    /// lock exclusively, waits for it (`inode_dio_wait()`), so that no bio transfers to blocks that
-    /// it frees.
+    /// Counts the request in `i_dio_count` (`inode_dio_begin()`): a truncation, which has its lock
+    /// exclusively, waits for it (`inode_dio_wait()`), so that no bio transfers to blocks that it
+    /// frees.
     ///
-    /// The caller of the request holds the inode lock at least shared. The file system is told when
-    /// the bios have ended, if it has an `->end_io`.
+    /// The file system is told when the bios have ended, if it has an `->end_io`.
     #[inline]
     pub fn begin_dio(self) -> BusyIocb<O> {
         // SAFETY: The inode is valid.

@@ -131,7 +131,8 @@ fn iocb<O>(ops: O) -> Result<BusyIocb<O>> {
         memory: Opaque::zeroed(),
     };
     let file = KBox::into_raw(KBox::new(file, GFP_KERNEL)?);
-    // SAFETY: All of it is valid until `over` frees it. Of several nobody waits for the answer.
+    // SAFETY: All of it is valid until `over` frees it, and nobody truncates the file. Of several
+    // requests nobody waits for the answer.
     unsafe {
         (*(*file).iocb.get()).ki_filp = (*file).file.get();
         (*(*file).iocb.get()).ki_complete = Some(completed);
