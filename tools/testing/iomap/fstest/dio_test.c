@@ -303,6 +303,7 @@ static void setup(void)
 		ksft_exit_fail_perror(env.dir);
 	env.blksz = st.st_blksize;
 	look_at_new_file();
+	env.polls = number("DIO_IO_POLL", 0) && !is_fs("btrfs");
 	env.strict = (!strncmp(env.fstype, "ext", 3) && !env.encrypted) || is_fs("xfs");
 	/*
 	 * From the disk rather than from statx(STATX_DIOALIGN): not every file system fills that

@@ -63,6 +63,7 @@ struct env {
 	 */
 	bool strict;
 	bool encrypted;		/* new files are */
+	bool polls;		/* the disk has a queue for it, and the file system ->iopoll() */
 	bool reflink;
 	bool bounce;		/* XFS copies through memory of its own */
 	bool always_cow;	/* XFS writes everything to a new place */

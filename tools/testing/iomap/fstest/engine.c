@@ -323,11 +323,11 @@ void usual_io_timeout(void)
 
 void polled_write(struct engine *e, int fd, const void *buf, u32 len, bool defect, const char *why)
 {
-	s64 ret = eng_read(e, fd, e->buf, env.blksz, 0);
+	s64 ret;
 
-	/* No queue that can poll: the kernel says so at the first request. */
-	if (ret == -EOPNOTSUPP)
-		skip("%s does not poll", env.disk);
+	if (!env.polls)
+		skip("%s on %s does not poll", env.fstype, env.disk);
+	ret = eng_read(e, fd, e->buf, env.blksz, 0);
 	CHECK(ret == env.blksz, "polled read: %lld", ret);
 	/* Then the disk ends what nobody polls. */
 	defect = defect && strcmp(env.impl, "rust");

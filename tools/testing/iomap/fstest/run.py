@@ -412,8 +412,9 @@ class Runner:
         env = {"DIR": MNT, "DISK": disk, "FSTYPE": config.fstype, "IMPL": impl,
                "MANIFEST": f"{self.out}/manifest", "RECORD": self.record(config.name, impl),
                "SEED": self.args.seed, "SCALE": self.args.scale, "REFLINK": int(config.reflink),
-               "TIMEOUT": TIMEOUT, "STABLE_WRITES": int(config.stable_writes),
-               "DMA_ALIGNMENT": Path("/sys/block", disk, "queue/dma_alignment").read_text().strip()}
+               "TIMEOUT": TIMEOUT, "STABLE_WRITES": int(config.stable_writes)}
+        for name in ("dma_alignment", "io_poll"):
+            env[name.upper()] = Path("/sys/block", disk, "queue", name).read_text().strip()
         left = list(cases)
         began = 0.0
 
